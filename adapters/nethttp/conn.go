@@ -1,0 +1,119 @@
+// The connection: server-sent events, a deadline around every write, and a flush
+// that tells when the client has gone.
+
+package mcphttp
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/mcplisten/mcplisten/core"
+)
+
+// conn writes one stream. It is a [core.Conn].
+type conn struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	flusher flusher
+	timeout time.Duration // zero: the writer knows no deadlines
+
+	buf *[]byte // what is not yet written, nil while there is nothing
+}
+
+func newConn(w http.ResponseWriter, f flusher, timeout time.Duration) *conn {
+	return &conn{w: w, control: http.NewResponseController(w), flusher: f, timeout: timeout}
+}
+
+// buffers holds scratch space, so that an idle stream keeps none.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// chunk is how much is gathered before it is written: enough for one write per
+// flush in all ordinary cases.
+const chunk = 16 << 10
+
+// WriteMessage writes a message as one event of one data line. JSON has no raw
+// line breaks, so one line always holds it.
+func (c *conn) WriteMessage(msg []byte) error {
+	return c.add("data: ", msg, "\n\n")
+}
+
+// WriteKeepAlive writes a comment, which clients skip.
+func (c *conn) WriteKeepAlive() error {
+	return c.add(": keep-alive\n\n", nil, "")
+}
+
+func (c *conn) add(before string, msg []byte, after string) error {
+	if c.buf == nil {
+		c.buf = buffers.Get().(*[]byte)
+	}
+	b := append(*c.buf, before...)
+	b = append(b, msg...)
+	b = append(b, after...)
+	*c.buf = b
+	if len(b) < chunk {
+		return nil
+	}
+	until := c.arm()
+	err := c.write()
+	c.disarm()
+	return c.explain(err, until)
+}
+
+// Flush sends what was written.
+func (c *conn) Flush() error {
+	until := c.arm()
+	err := c.write()
+	if err == nil {
+		err = c.flusher.flush()
+	}
+	c.disarm()
+	return c.explain(err, until)
+}
+
+// write hands the gathered bytes to the response writer.
+func (c *conn) write() error {
+	if c.buf == nil {
+		return nil
+	}
+	_, err := c.w.Write(*c.buf)
+	if cap(*c.buf) <= 2*chunk {
+		*c.buf = (*c.buf)[:0]
+		buffers.Put(c.buf)
+	}
+	c.buf = nil
+	return err
+}
+
+// arm sets the deadline of one write and returns it.
+func (c *conn) arm() time.Time {
+	if c.timeout == 0 {
+		return time.Time{}
+	}
+	until := time.Now().Add(c.timeout)
+	if err := c.control.SetWriteDeadline(until); errors.Is(err, http.ErrNotSupported) {
+		c.timeout = 0
+		return time.Time{}
+	}
+	return until
+}
+
+// disarm takes the deadline away again: left armed, it would reset an idle
+// HTTP/2 stream, and cut short the next response on an HTTP/1.1 connection.
+func (c *conn) disarm() {
+	if c.timeout != 0 {
+		_ = c.control.SetWriteDeadline(time.Time{})
+	}
+}
+
+// explain makes the error of a write that passed its deadline say so: HTTP/2
+// resets the stream and then only tells that it is closed.
+func (c *conn) explain(err error, until time.Time) error {
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) || until.IsZero() || time.Now().Before(until) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", core.ErrSlowClient, err)
+}

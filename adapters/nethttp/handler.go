@@ -1,0 +1,235 @@
+// The handler: which requests of an endpoint are ours, and what becomes of them.
+
+package mcphttp
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/mcplisten/mcplisten/core"
+)
+
+// The headers of MCP's Streamable HTTP transport.
+const (
+	headerMethod  = "Mcp-Method"
+	headerVersion = "Mcp-Protocol-Version"
+)
+
+// Handler serves one MCP endpoint. It is safe for concurrent use.
+type Handler struct {
+	hub    *core.Hub
+	config config
+	guard  guard
+
+	noDeadline sync.Once // says so in the log
+}
+
+// New returns a handler for the hub's endpoint. It fails where the options
+// contradict themselves.
+func New(hub *core.Hub, options ...Option) (*Handler, error) {
+	if hub == nil {
+		return nil, errors.New("mcphttp: no hub")
+	}
+	c := config{
+		writeTimeout: DefaultWriteTimeout,
+		maxBody:      DefaultMaxBody,
+		log:          slog.New(slog.DiscardHandler),
+	}
+	for _, option := range options {
+		option(&c)
+	}
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	g, err := newGuard(c.origins, c.hosts)
+	if err != nil {
+		return nil, err
+	}
+	return &Handler{hub: hub, config: c, guard: g}, nil
+}
+
+// ServeHTTP serves the endpoint on its own: subscriptions/listen and
+// server/discover are answered, notifications accepted with 202, and every other
+// method is not found.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.serve(w, r, nil)
+}
+
+// Middleware returns the endpoint in front of next, which gets every POST that is
+// not a listen request, its body unread by its account.
+func (h *Handler) Middleware(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.serve(w, r, next)
+	})
+}
+
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if r.Method != http.MethodPost {
+		if next != nil && h.config.passLegacy && (r.Method == http.MethodGet || r.Method == http.MethodDelete) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Allow", http.MethodPost)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	if next != nil && namesOtherMethod(r.Header) {
+		next.ServeHTTP(w, r)
+		return
+	}
+	x := exchange{h: h, w: w, r: r, received: time.Now(), inFront: next != nil}
+	var verdict verdict
+	onShortStack(func() { verdict = x.open() })
+	switch verdict {
+	case passOn:
+		next.ServeHTTP(w, r)
+	case streaming:
+		x.subscription.Serve()
+	case answered:
+	}
+}
+
+// namesOtherMethod reports whether the headers say that a message is not for us,
+// so that its body need not be looked at.
+func namesOtherMethod(header http.Header) bool {
+	named := header[headerMethod]
+	for _, method := range named {
+		if method == core.MethodListen {
+			return false
+		}
+	}
+	return len(named) > 0
+}
+
+// onShortStack runs f on a goroutine of its own and waits for it. Reading,
+// checking and acknowledging a request take a deep stack, which would stay with
+// the goroutine that then waits for the life of the stream. A panic of f goes on
+// in the caller.
+func onShortStack(f func()) {
+	var (
+		panicked any
+		done     = make(chan struct{})
+	)
+	go func() {
+		defer close(done)
+		defer func() { panicked = recover() }()
+		f()
+	}()
+	<-done
+	if panicked != nil {
+		panic(panicked)
+	}
+}
+
+// verdict is what became of a request.
+type verdict int
+
+const (
+	answered  verdict = iota // nothing is left to do
+	passOn                   // it is the next handler's
+	streaming                // it was acknowledged and is to be served
+)
+
+// exchange is one request on its way to an answer.
+type exchange struct {
+	h            *Handler
+	w            http.ResponseWriter
+	r            *http.Request
+	received     time.Time
+	inFront      bool // there is a next handler
+	subscription *core.Subscription
+}
+
+// open answers the request, or opens its stream.
+func (x *exchange) open() verdict {
+	var body []byte
+	read := false
+	if x.inFront && x.r.Header[headerMethod] == nil {
+		// Only the body tells whose it is: an older client, or a broken one.
+		var ours bool
+		if body, ours = x.peek(); !ours {
+			return passOn
+		}
+		read = true
+	}
+	if err := x.h.guard.check(x.r); err != nil {
+		return x.refuse(nil, core.Meta{}, err)
+	}
+	if err := checkContentType(x.r.Header); err != nil {
+		return x.refuse(nil, core.Meta{}, err)
+	}
+	if !read {
+		var err error
+		if body, err = x.readBody(); err != nil {
+			return x.refuse(nil, core.Meta{}, err)
+		}
+	}
+	msg, err := core.ParseMessage(body, x.h.hub.Limits())
+	if err != nil {
+		return x.refuse(msg, core.Meta{}, err)
+	}
+	if msg.Method == core.MethodListen {
+		return x.listen(msg)
+	}
+	if x.inFront {
+		// The header says listen, the body says something else.
+		return x.refuse(msg, core.Meta{}, headerMismatch(headerMethod))
+	}
+	return x.answerAlone(msg)
+}
+
+// readBody reads the body to its end, which net/http needs to notice a client
+// that goes away later.
+func (x *exchange) readBody() ([]byte, error) {
+	if x.r.ContentLength > x.h.config.maxBody {
+		return nil, errTooLarge()
+	}
+	body, err := io.ReadAll(io.LimitReader(x.r.Body, x.h.config.maxBody+1))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge), int64(len(body)) > x.h.config.maxBody:
+		return nil, errTooLarge()
+	case err != nil:
+		return nil, &core.Error{
+			Code: core.CodeParseError, Message: "the body could not be read", Refusal: core.RefusedParse, Err: err,
+		}
+	}
+	return body, nil
+}
+
+// peek reads a body whose owner is not known yet and reports whether it is ours.
+// Where it is not, the request gets its body back.
+func (x *exchange) peek() (body []byte, ours bool) {
+	limit := x.h.config.maxBody
+	body, err := io.ReadAll(io.LimitReader(x.r.Body, limit+1))
+	if err == nil && int64(len(body)) <= limit {
+		msg, err := core.ParseMessage(body, x.h.hub.Limits())
+		// Of two methods in one message, the next handler may see the other one.
+		if errors.Is(err, core.ErrDuplicateMember) || msg != nil && msg.Method == core.MethodListen {
+			return body, true
+		}
+	}
+	x.r.Body = restored{io.MultiReader(bytes.NewReader(body), failing{err}, x.r.Body), x.r.Body}
+	return nil, false
+}
+
+// restored is a body whose beginning was read and put back.
+type restored struct {
+	io.Reader
+	io.Closer
+}
+
+// failing is a reader that fails with an error, or is empty without one.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	return 0, io.EOF
+}

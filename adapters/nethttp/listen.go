@@ -1,0 +1,95 @@
+// Listening: from a listen request to its open stream.
+
+package mcphttp
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/mcplisten/mcplisten/core"
+)
+
+func (x *exchange) listen(msg *core.Message) verdict {
+	meta, err := msg.Meta()
+	if err == nil {
+		err = x.checkHeaders(msg, meta)
+	}
+	var req *core.Request
+	if err == nil {
+		req, err = x.h.hub.ParseListen(msg, meta)
+	}
+	if err == nil {
+		err = checkAccept(x.r.Header)
+	}
+	var flush flusher
+	if err == nil {
+		flush, err = findFlusher(x.w)
+	}
+	if err != nil {
+		return x.refuse(msg, meta, err)
+	}
+	opening := core.Opening{
+		Request:  req,
+		Received: x.received,
+		Deadline: x.cutBy(),
+		Connect:  func() (core.Conn, error) { return x.connect(flush), nil },
+	}
+	if x.h.config.principal != nil {
+		opening.Principal = x.h.config.principal(x.r)
+	}
+	x.subscription, err = x.h.hub.Open(x.r.Context(), opening)
+	if err != nil {
+		x.answerError(msg.ID, core.AsError(err))
+		return answered
+	}
+	return streaming
+}
+
+// checkHeaders compares the headers with the body, as the Streamable HTTP
+// transport of MCP 2026-07-28 demands: a proxy may have routed by the one what
+// we read in the other.
+func (x *exchange) checkHeaders(msg *core.Message, meta core.Meta) error {
+	if !headerIs(x.r.Header, headerMethod, msg.Method) {
+		return headerMismatch(headerMethod)
+	}
+	if !headerIs(x.r.Header, headerVersion, meta.ProtocolVersion) {
+		return headerMismatch("MCP-Protocol-Version")
+	}
+	return nil
+}
+
+// headerIs reports whether a header is there once and has the value.
+func headerIs(header http.Header, name, value string) bool {
+	values := header[name]
+	return len(values) == 1 && values[0] == value
+}
+
+// cutBy takes the server's write deadline off the connection. Where something in
+// between hides the connection, it returns when the server will cut it; else the
+// zero time.
+func (x *exchange) cutBy() time.Time {
+	err := http.NewResponseController(x.w).SetWriteDeadline(time.Time{})
+	if err == nil {
+		return time.Time{}
+	}
+	server, _ := x.r.Context().Value(http.ServerContextKey).(*http.Server)
+	if server == nil || server.WriteTimeout <= 0 {
+		return time.Time{}
+	}
+	x.h.noDeadline.Do(func() {
+		x.h.config.log.Warn("mcphttp: a wrapped response writer hides the write deadline: streams end before the server's WriteTimeout",
+			"write_timeout", server.WriteTimeout)
+	})
+	return x.received.Add(server.WriteTimeout)
+}
+
+// connect writes the headers of the stream. They are sent with the
+// acknowledgment.
+func (x *exchange) connect(flush flusher) *conn {
+	header := x.w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-cache, no-transform")
+	header.Set("X-Accel-Buffering", "no") // nginx holds back the stream otherwise
+	x.w.WriteHeader(http.StatusOK)
+	return newConn(x.w, flush, x.h.config.writeTimeout)
+}

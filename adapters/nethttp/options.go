@@ -1,0 +1,89 @@
+// Options: what can be set on a Handler, and the defaults.
+
+package mcphttp
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// The defaults of the options.
+const (
+	DefaultWriteTimeout = 10 * time.Second
+	DefaultMaxBody      = 1 << 20
+)
+
+// Option sets one thing of a [Handler].
+type Option func(*config)
+
+type config struct {
+	writeTimeout time.Duration
+	maxBody      int64
+	origins      []string
+	hosts        []string
+	principal    func(*http.Request) string
+	passLegacy   bool
+	log          *slog.Logger
+}
+
+func (c *config) validate() error {
+	switch {
+	case c.writeTimeout <= 0:
+		return errors.New("mcphttp: the write timeout is not positive")
+	case c.maxBody <= 0:
+		return errors.New("mcphttp: the body limit is not positive")
+	}
+	return nil
+}
+
+// WithWriteTimeout sets how long one write to a client may take before the
+// client counts as too slow and its stream is ended, 10 s by default. It bounds
+// what a client that stops reading can hold, not the life of a stream. Where the
+// response writer supports no deadlines there is none.
+func WithWriteTimeout(d time.Duration) Option {
+	return func(c *config) { c.writeTimeout = d }
+}
+
+// WithMaxBody sets the largest request body in bytes, 1 MiB by default.
+func WithMaxBody(bytes int64) Option {
+	return func(c *config) { c.maxBody = bytes }
+}
+
+// WithOrigins sets the values of the Origin header that are allowed, such as
+// "https://app.example.com": scheme, host and, unless it is the scheme's own,
+// port. The list replaces the default, which allows loopback origins on a
+// loopback listener and refuses all others. A request without Origin passes
+// either way: it is not from a browser.
+func WithOrigins(origins ...string) Option {
+	return func(c *config) { c.origins = append(c.origins, origins...) }
+}
+
+// WithHosts sets the host names, without port, that the Host header may have. A
+// service on a loopback listener behind a proxy that keeps the client's Host
+// lists its public names. Loopback names stay allowed on a loopback listener.
+// Without a list every host is allowed on other listeners.
+func WithHosts(hosts ...string) Option {
+	return func(c *config) { c.hosts = append(c.hosts, hosts...) }
+}
+
+// WithPrincipal sets how to get the name of the authenticated principal from a
+// request, for the hub's Authorizer. Authentication itself is the job of a
+// middleware in front.
+func WithPrincipal(principal func(*http.Request) string) Option {
+	return func(c *config) { c.principal = principal }
+}
+
+// WithLegacyMethods passes GET and DELETE requests on to the wrapped handler,
+// for a server that still speaks older revisions of MCP there. By default they
+// get 405.
+func WithLegacyMethods() Option {
+	return func(c *config) { c.passLegacy = true }
+}
+
+// WithLogger sets where the handler says what an operator should know, each
+// thing once. By default it says nothing.
+func WithLogger(log *slog.Logger) Option {
+	return func(c *config) { c.log = log }
+}

@@ -1,0 +1,133 @@
+// The seams: small interfaces between the engine and what is around it.
+
+package core
+
+import (
+	"context"
+	"time"
+)
+
+// Conn is what a transport gives the hub to write to: the way to one client.
+//
+// The hub calls a Conn from one goroutine at a time and never after
+// [Subscription.Serve] has returned. The slices are valid only during the call.
+type Conn interface {
+	// WriteMessage writes one JSON-RPC message. It may buffer until Flush.
+	WriteMessage(msg []byte) error
+	// WriteKeepAlive writes the transport's sign of life, which is no message.
+	// It may buffer until Flush. A transport without one does nothing.
+	WriteKeepAlive() error
+	// Flush sends what was written. Where it gives up because the client does
+	// not read, its error wraps [ErrSlowClient] or os.ErrDeadlineExceeded.
+	Flush() error
+}
+
+// Authorizer decides whether a principal may open a subscription. It is called
+// before anything is answered, from many goroutines.
+//
+// A refusal is whole: there is no narrowing by permission, since a narrowed
+// acknowledgment would tell which URIs exist. To choose code and message,
+// return an [*Error]; any other error is answered with a fixed text. Use one
+// error for "forbidden" and "unknown".
+type Authorizer interface {
+	Authorize(ctx context.Context, principal string, filter Filter) (Grant, error)
+}
+
+// AuthorizerFunc is an [Authorizer] that is a function.
+type AuthorizerFunc func(ctx context.Context, principal string, filter Filter) (Grant, error)
+
+// Authorize calls f.
+func (f AuthorizerFunc) Authorize(ctx context.Context, principal string, filter Filter) (Grant, error) {
+	return f(ctx, principal, filter)
+}
+
+// Grant is what an [Authorizer] allows.
+type Grant struct {
+	// Until is when the grant ends: the subscription is then ended with its
+	// result and the reason grant_expired. The zero time means never.
+	Until time.Time
+}
+
+// Watcher is told which resources somebody listens to, so that an application
+// can watch its files, tables or upstream servers only while it matters.
+//
+// For one URI, Start and Stop alternate and never overlap; calls for different
+// URIs run side by side. Both may block; they must not wait for a subscription
+// to end.
+type Watcher interface {
+	// Start starts watching uri, for its first subscriber and before that
+	// subscriber's acknowledgment. ctx bounds the start alone, not the watch. An
+	// error refuses the listen request; an [*Error] says with what.
+	Start(ctx context.Context, uri string) error
+	// Stop ends the watch after the last subscriber has left.
+	Stop(uri string)
+}
+
+// Matcher says which subscribed URIs a changed resource concerns. The default,
+// nil, is the exact string.
+//
+// Cover calls yield with each URI whose subscribers are to hear of a change of
+// the resource uri, and stops when yield returns false. It runs under the hub's
+// lock on the publisher's goroutine: it must be quick and must not call the hub.
+type Matcher interface {
+	Cover(uri string, yield func(subscribed string) bool)
+}
+
+// Observer is told of each step. It holds no telemetry types; package mcpotel
+// has one that makes spans and metrics. A nil Observer costs nothing.
+//
+// Its methods are called from many goroutines. They should be quick: they hold
+// up the stream, or the publisher, that they are told of, and nobody else.
+type Observer interface {
+	// Accepted is called when a request has passed every check, just before the
+	// acknowledgment is written. ctx is the request's. What it returns is told
+	// of the rest; nil is allowed.
+	Accepted(ctx context.Context, a Accepted) StreamObserver
+	// Refused is called when a request was refused, just before the error is
+	// answered.
+	Refused(ctx context.Context, r Refused)
+	// Published is called after a publish has marked all subscriptions
+	// concerned. The slice must not be kept.
+	Published(ctx context.Context, changes []Change)
+}
+
+// Accepted describes a subscription about to be acknowledged.
+type Accepted struct {
+	Request  *Request // valid during the call only
+	Stream   StreamInfo
+	Received time.Time // when the transport received the request
+}
+
+// Refused describes a refused request, as far as it was understood.
+type Refused struct {
+	ID       ID
+	Method   string
+	Meta     Meta // valid during the call only
+	Err      *Error
+	Received time.Time // when the transport received the request
+}
+
+// StreamObserver is told of the life of one subscription. Its methods are
+// called by one goroutine at a time, in this order: Acknowledged once, Delivered
+// and KeptAlive any number of times, Closed once.
+type StreamObserver interface {
+	// Acknowledged is called once the acknowledgment was flushed, or failed.
+	Acknowledged(err error)
+	// Delivered is called after each flushed, or failed, batch of notifications.
+	// The value is reused: it must not be kept.
+	Delivered(d *Delivery)
+	// KeptAlive is called after each keep-alive.
+	KeptAlive(err error)
+	// Closed is called when everything of the subscription was released.
+	Closed(e End)
+}
+
+// Delivery is one batch of notifications: what was pending when the
+// subscription's goroutine woke up.
+type Delivery struct {
+	Sent      [NumKinds]int       // notifications written
+	Coalesced [NumKinds]int       // changes that an unsent one already stood for
+	Oldest    [NumKinds]time.Time // when the oldest change in it was published
+	Bytes     int                 // bytes of messages written
+	Err       error               // nil where all of it was flushed
+}

@@ -1,0 +1,210 @@
+// A subscription: from acknowledgment to close, delivered by one goroutine.
+
+package core
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Subscription is one accepted subscriptions/listen request. The transport that
+// opened it must call [Subscription.Serve].
+type Subscription struct {
+	hub       *Hub
+	ctx       context.Context // of the request: its end is the subscription's
+	conn      Conn
+	id        ID
+	principal string
+	serial    uint64
+	opened    time.Time
+	wake      chan struct{} // one slot: something is to be done
+	observed  *observed     // nil where nobody observes
+
+	// The honored filter, and the subscription's places in the index (guarded by
+	// the hub's lock) and among the deadlines (by theirs).
+	uris      []uriSlot
+	kindPlace [numListKind]int32
+	place     int32
+	kinds     uint8 // bit k: the list kind k is honored
+	duePlace  int32 // negative: not among them
+	dueAt     int64
+
+	registered bool // it is in the index
+	watched    bool // the Watcher was told of uris
+
+	endAt   int64 // when to end by itself, and why
+	endWith Reason
+
+	lastWrite atomic.Int64
+
+	mu      sync.Mutex
+	pending pending
+	dirty   bool   // something became pending since the last wake-up
+	silent  bool   // a keep-alive is due
+	ending  Reason // set once: the end that somebody asked for
+	counts  Counts
+}
+
+// observed is what a subscription keeps for its observer.
+type observed struct {
+	StreamObserver
+	// Guarded by the subscription's lock: of what is pending.
+	oldest    [NumKinds]int64
+	coalesced [NumKinds]int
+
+	delivery Delivery // of the subscription's goroutine
+}
+
+// Counts tell what a subscription has seen so far.
+type Counts struct {
+	Delivered  uint64 // notifications flushed
+	Coalesced  uint64 // changes that an unsent notification already stood for
+	KeepAlives uint64 // keep-alives flushed
+	Bytes      uint64 // bytes of messages written, acknowledgment and result included
+}
+
+func newSubscription(ctx context.Context, h *Hub, o Opening) *Subscription {
+	return &Subscription{
+		hub:       h,
+		ctx:       ctx,
+		id:        o.Request.ID,
+		principal: o.Principal,
+		serial:    h.serial.Add(1),
+		opened:    o.Received,
+		wake:      make(chan struct{}, 1),
+		duePlace:  -1,
+	}
+}
+
+// giveBack releases everything that the subscription holds of the hub but its
+// place among the live ones. It undoes as much as was done.
+func (s *Subscription) giveBack() {
+	s.hub.deadlines.remove(s)
+	if s.registered {
+		s.hub.unregister(s)
+	}
+	if s.watched {
+		for i := range s.uris {
+			s.hub.watches.stop(s.uris[i].entry.uri)
+		}
+	}
+}
+
+// The mark methods are called by publishers. They make a change pending.
+
+func (s *Subscription) markKind(k Kind, now int64) {
+	s.mu.Lock()
+	s.marked(k, s.pending.markKind(k), now)
+}
+
+func (s *Subscription) markURI(i int32, now int64) {
+	s.mu.Lock()
+	s.marked(KindResourceUpdated, s.pending.markURI(i), now)
+}
+
+func (s *Subscription) markBelow(i int32, uri string, now int64) {
+	s.mu.Lock()
+	s.marked(KindResourceUpdated, s.pending.markBelow(i, uri, s.hub.config.Limits.MaxURILength), now)
+}
+
+// marked ends a mark: it counts, unlocks and wakes the subscription's goroutine.
+func (s *Subscription) marked(k Kind, changed bool, now int64) {
+	if !changed {
+		s.counts.Coalesced++
+	}
+	if o := s.observed; o != nil {
+		if !changed {
+			o.coalesced[k]++
+		}
+		if o.oldest[k] == 0 {
+			o.oldest[k] = now
+		}
+	}
+	first := !s.dirty
+	s.dirty = true
+	s.mu.Unlock()
+	if first {
+		s.rouse()
+	}
+}
+
+// rouse wakes the subscription's goroutine, now or when it looks next.
+func (s *Subscription) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// end asks the subscription to end for the given reason. The first reason
+// counts; it reports whether it was this one.
+func (s *Subscription) end(reason Reason) bool {
+	s.mu.Lock()
+	first := s.ending == ""
+	if first {
+		s.ending = reason
+	}
+	s.mu.Unlock()
+	if first {
+		s.rouse()
+	}
+	return first
+}
+
+// due is called by the hub's timer at s.dueAt. It wakes the goroutine for what
+// is due and returns when to look again.
+func (s *Subscription) due(now int64) (next int64) {
+	next = s.endAt
+	if now >= s.endAt {
+		s.end(s.endWith)
+		next = never
+	}
+	if keepAlive := int64(s.hub.config.KeepAlive); keepAlive > 0 {
+		silence := s.lastWrite.Load() + keepAlive
+		if now >= silence {
+			silence = now + keepAlive
+			s.mu.Lock()
+			s.silent = true
+			s.mu.Unlock()
+			s.rouse()
+		}
+		next = min(next, silence)
+	}
+	return next
+}
+
+// subscribedTo reports whether entry is among the subscription's URIs.
+func (s *Subscription) subscribedTo(entry *uriEntry) bool {
+	for i := range s.uris {
+		if s.uris[i].entry == entry {
+			return true
+		}
+	}
+	return false
+}
+
+// filter returns the honored filter. It reads what does not change while the
+// subscription is registered.
+func (s *Subscription) filter() Filter {
+	f := Filter{
+		ToolsListChanged:     s.kinds&(1<<KindTools) != 0,
+		PromptsListChanged:   s.kinds&(1<<KindPrompts) != 0,
+		ResourcesListChanged: s.kinds&(1<<KindResources) != 0,
+	}
+	for i := range s.uris {
+		f.ResourceSubscriptions = append(f.ResourceSubscriptions, s.uris[i].entry.uri)
+	}
+	return f
+}
+
+// info describes the subscription.
+func (s *Subscription) info() StreamInfo {
+	s.mu.Lock()
+	counts := s.counts
+	s.mu.Unlock()
+	return StreamInfo{
+		Serial: s.serial, ID: s.id, Principal: s.principal, Opened: s.opened, Filter: s.filter(), Counts: counts,
+	}
+}

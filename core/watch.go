@@ -1,0 +1,114 @@
+// Watches: reference counts over the application's Watcher, so that a URI is
+// watched from its first subscriber to its last.
+
+package core
+
+import (
+	"context"
+	"sync"
+)
+
+// watches counts the subscribers of each URI. Start and Stop of one URI take
+// turns; different URIs do not wait for each other.
+type watches struct {
+	hub     *Hub
+	watcher Watcher // nil: nothing to do
+
+	mu    sync.Mutex
+	byURI map[string]*watch
+}
+
+type watch struct {
+	users int // guarded by watches.mu
+
+	// turn is a lock that can be given up waiting for; what follows is guarded
+	// by it.
+	turn    chan struct{}
+	started bool
+}
+
+// startAll starts watching all the URIs, or none: after a failure it undoes what
+// it did.
+func (ws *watches) startAll(ctx context.Context, uris []string) error {
+	for i, uri := range uris {
+		if err := ws.start(ctx, uri); err != nil {
+			for _, started := range uris[:i] {
+				ws.stop(started)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// start counts one more use of uri, and starts the watch unless it runs.
+func (ws *watches) start(ctx context.Context, uri string) error {
+	if ws.watcher == nil {
+		return nil
+	}
+	ws.mu.Lock()
+	w := ws.byURI[uri]
+	if w == nil {
+		w = &watch{turn: make(chan struct{}, 1)}
+		ws.byURI[uri] = w
+	}
+	w.users++
+	ws.mu.Unlock()
+
+	var err error
+	select {
+	case w.turn <- struct{}{}:
+		if !w.started {
+			err = ws.hub.hook("Watcher.Start", func() error { return ws.watcher.Start(ctx, uri) })
+			w.started = err == nil
+		}
+		<-w.turn
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		ws.leave(uri, w)
+	}
+	return err
+}
+
+// stop counts one use of uri less, and stops the watch after the last.
+func (ws *watches) stop(uri string) {
+	if ws.watcher == nil {
+		return
+	}
+	ws.mu.Lock()
+	w := ws.byURI[uri]
+	ws.mu.Unlock()
+	ws.leave(uri, w)
+}
+
+func (ws *watches) leave(uri string, w *watch) {
+	ws.mu.Lock()
+	w.users--
+	last := w.users == 0
+	ws.mu.Unlock()
+	if !last {
+		return
+	}
+	w.turn <- struct{}{}
+	defer func() { <-w.turn }()
+	if ws.usersOf(w) > 0 {
+		return // somebody came meanwhile, and leaves later
+	}
+	if w.started {
+		w.started = false
+		_ = ws.hub.hook("Watcher.Stop", func() error { ws.watcher.Stop(uri); return nil })
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if w.users == 0 && ws.byURI[uri] == w {
+		delete(ws.byURI, uri)
+	}
+}
+
+func (ws *watches) usersOf(w *watch) int {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return w.users
+}

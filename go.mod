@@ -1,0 +1,3 @@
+module github.com/mcplisten/mcplisten
+
+go 1.25.0
