@@ -57,21 +57,25 @@ func New(hub *core.Hub, options ...Option) (*Handler, error) {
 // server/discover are answered, notifications accepted with 202, and every other
 // method is not found.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.serve(w, r, nil)
+	h.Serve(w, r, nil, nil)
 }
 
 // Middleware returns the endpoint in front of next, which gets every POST that is
 // not a listen request, its body unread by its account.
 func (h *Handler) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.serve(w, r, next)
+		h.Serve(w, r, nil, func() { next.ServeHTTP(w, r) })
 	})
 }
 
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+// Serve serves one request, for adapters of frameworks that have a context of
+// their own. principal returns who asks; nil means as [WithPrincipal] says. next
+// passes the request on, with r.Body as it came, and is called before Serve
+// returns or not at all; nil means that there is no next handler.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, principal func() string, next func()) {
 	if r.Method != http.MethodPost {
 		if next != nil && h.config.passLegacy && (r.Method == http.MethodGet || r.Method == http.MethodDelete) {
-			next.ServeHTTP(w, r)
+			next()
 			return
 		}
 		w.Header().Set("Allow", http.MethodPost)
@@ -79,15 +83,15 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, next http.Handle
 		return
 	}
 	if next != nil && namesOtherMethod(r.Header) {
-		next.ServeHTTP(w, r)
+		next()
 		return
 	}
-	x := exchange{h: h, w: w, r: r, received: time.Now(), inFront: next != nil}
+	x := exchange{h: h, w: w, r: r, principal: principal, received: time.Now(), inFront: next != nil}
 	var verdict verdict
 	onShortStack(func() { verdict = x.open() })
 	switch verdict {
 	case passOn:
-		next.ServeHTTP(w, r)
+		next()
 	case streaming:
 		x.subscription.Serve()
 	case answered:
@@ -140,6 +144,7 @@ type exchange struct {
 	h            *Handler
 	w            http.ResponseWriter
 	r            *http.Request
+	principal    func() string // nil: as configured
 	received     time.Time
 	inFront      bool // there is a next handler
 	subscription *core.Subscription
