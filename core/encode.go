@@ -4,10 +4,7 @@
 
 package core
 
-import (
-	"encoding/json"
-	"sync"
-)
+import "encoding/json"
 
 // Implementation names a piece of software: the protocol's Implementation.
 type Implementation struct {
@@ -69,18 +66,4 @@ func encodeServerInfo(info *Implementation) (string, error) {
 	}
 	encoded, err := json.Marshal(info)
 	return `,"` + MetaServerInfo + `":` + string(encoded), err
-}
-
-// buffers holds scratch space for one message, so that an idle subscription
-// keeps none.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
-
-// maxKeptBuffer is the largest scratch space that goes back to the pool.
-const maxKeptBuffer = 64 << 10
-
-func putBuffer(b *[]byte) {
-	if cap(*b) <= maxKeptBuffer {
-		*b = (*b)[:0]
-		buffers.Put(b)
-	}
 }

@@ -15,25 +15,36 @@ type Refusal string
 
 // The refusals.
 const (
-	RefusedParse       Refusal = "parse_error"         // not JSON
-	RefusedRequest     Refusal = "invalid_request"     // no usable JSON-RPC request
-	RefusedParams      Refusal = "invalid_params"      // _meta, filter or a limit of the filter
-	RefusedHeader      Refusal = "header_mismatch"     // headers and body disagree
-	RefusedVersion     Refusal = "unsupported_version" // protocol version
-	RefusedMethod      Refusal = "method_not_found"    // not a method of this endpoint
-	RefusedAccept      Refusal = "not_acceptable"      // the client takes no event stream
-	RefusedContentType Refusal = "unsupported_media"   // the body is not declared as JSON
-	RefusedTooLarge    Refusal = "too_large"           // body over the limit
-	RefusedOrigin      Refusal = "origin"              // Origin not allowed
-	RefusedHost        Refusal = "host"                // Host not allowed
-	RefusedAuth        Refusal = "unauthorized"        // by the authorizer
-	RefusedLimit       Refusal = "limit"               // streams in all
-	RefusedShutdown    Refusal = "shutting_down"       // the hub is closing
-	RefusedWatch       Refusal = "watch"               // a watcher could not start
-	RefusedTransport   Refusal = "transport"           // the transport cannot stream
-	RefusedCanceled    Refusal = "canceled"            // the client left before the acknowledgment
-	RefusedPanic       Refusal = "panic"               // a hook panicked
+	RefusedParse          Refusal = "parse_error"         // not JSON
+	RefusedRequest        Refusal = "invalid_request"     // no usable JSON-RPC request
+	RefusedParams         Refusal = "invalid_params"      // _meta, filter or a limit of the filter
+	RefusedHeader         Refusal = "header_mismatch"     // headers and body disagree
+	RefusedVersion        Refusal = "unsupported_version" // protocol version
+	RefusedMethod         Refusal = "method_not_found"    // not a method of this endpoint
+	RefusedAccept         Refusal = "not_acceptable"      // the client takes no event stream
+	RefusedContentType    Refusal = "unsupported_media"   // the body is not declared as JSON
+	RefusedTooLarge       Refusal = "too_large"           // body over the limit
+	RefusedOrigin         Refusal = "origin"              // Origin not allowed
+	RefusedHost           Refusal = "host"                // Host not allowed
+	RefusedAuth           Refusal = "unauthorized"        // by the authorizer
+	RefusedLimit          Refusal = "limit"               // streams in all
+	RefusedPrincipalLimit Refusal = "principal_limit"     // streams of one principal
+	RefusedOpening        Refusal = "opening_limit"       // requests being opened
+	RefusedShutdown       Refusal = "shutting_down"       // the hub is closing
+	RefusedWatch          Refusal = "watch"               // a watcher could not start
+	RefusedTransport      Refusal = "transport"           // the transport cannot stream
+	RefusedCanceled       Refusal = "canceled"            // the client left before the acknowledgment
+	RefusedPanic          Refusal = "panic"               // a hook panicked
 )
+
+// Refusals returns all refusals.
+func Refusals() []Refusal {
+	return []Refusal{
+		RefusedParse, RefusedRequest, RefusedParams, RefusedHeader, RefusedVersion, RefusedMethod, RefusedAccept,
+		RefusedContentType, RefusedTooLarge, RefusedOrigin, RefusedHost, RefusedAuth, RefusedLimit, RefusedPrincipalLimit,
+		RefusedOpening, RefusedShutdown, RefusedWatch, RefusedTransport, RefusedCanceled, RefusedPanic,
+	}
+}
 
 // Error is a refusal as a client may see it: a JSON-RPC error code and a short
 // fixed message that echoes nothing of the request. Every failure of this
@@ -72,6 +83,9 @@ var (
 	// ErrDuplicateMember is in the chain of every refusal of a message that names
 	// a member twice where that would let two readers see two requests.
 	ErrDuplicateMember = errors.New("core: a member name stands twice")
+	// ErrNotFlushed is in the chain of the error of an [End] that was to be
+	// graceful, of a hub shutting down, and whose result did not get out.
+	ErrNotFlushed = errors.New("core: the result could not be flushed")
 	// ErrSlowClient is what a [Conn] wraps when a write did not finish within
 	// its deadline.
 	ErrSlowClient = errors.New("core: client too slow")

@@ -3,6 +3,8 @@
 
 package core
 
+import "encoding/json"
+
 // Filter says which notifications a subscription is for. It is the protocol's
 // SubscriptionFilter.
 type Filter struct {
@@ -13,6 +15,10 @@ type Filter struct {
 	// ResourceSubscriptions are the URIs whose updates are asked for, each once,
 	// in the order in which the client named them first.
 	ResourceSubscriptions []string
+
+	// Extensions are the members that the protocol itself does not define, as
+	// they were sent. They are for an Authorizer to see; none is honored.
+	Extensions map[string]json.RawMessage
 }
 
 // Empty reports whether the filter lets nothing through.

@@ -82,6 +82,22 @@ func ParseMessage(data []byte, limits Limits) (*Message, error) {
 	return &msg, nil
 }
 
+// Cancels returns the id of the request that a notifications/cancelled message is
+// about, and whether there is one.
+func (m *Message) Cancels() (ID, bool) {
+	if m.Method != MethodCancelled || !isObject(m.params) {
+		return ID{}, false
+	}
+	var id ID
+	err := members(m.params, func(name string, value []byte) (err error) {
+		if name == "requestId" {
+			id, err = parseID(value, len(value))
+		}
+		return err
+	})
+	return id, err == nil && id.Valid()
+}
+
 // Meta is what a request says of itself in params._meta (MCP 2026-07-28,
 // RequestMetaObject). It holds parts of the bytes that it was parsed from.
 type Meta struct {

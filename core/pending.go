@@ -4,10 +4,7 @@
 
 package core
 
-import (
-	"math/bits"
-	"slices"
-)
+import "slices"
 
 // pending is guarded by its subscription's lock.
 type pending struct {
@@ -104,15 +101,4 @@ func (p *pending) takeBelow() []string {
 	below := p.more.below
 	p.more.below = nil
 	return below
-}
-
-// eachBit calls f with the number of each bit set in word, lowest first, until
-// f fails.
-func eachBit(word uint64, f func(i int) error) error {
-	for ; word != 0; word &= word - 1 {
-		if err := f(bits.TrailingZeros64(word)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

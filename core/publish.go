@@ -17,12 +17,19 @@ import (
 // Observer; its end does not stop a publish, since a change half published would
 // be lost. Publishing to a hub that is closing or closed is no error.
 func (h *Hub) Publish(ctx context.Context, changes ...Change) error {
+	return h.PublishTo(ctx, Audience{}, changes...)
+}
+
+// PublishTo is Publish to the subscriptions of an audience: those of others are
+// neither told nor woken. What is pending belongs to one subscription, so a
+// change for one principal cannot become part of what another is told.
+func (h *Hub) PublishTo(ctx context.Context, to Audience, changes ...Change) error {
 	for _, c := range changes {
 		if err := c.validate(); err != nil {
 			return err
 		}
 	}
-	if err := h.mark(changes); err != nil {
+	if err := h.mark(to, changes); err != nil {
 		return err
 	}
 	if o := h.config.Observer; o != nil {
@@ -34,52 +41,67 @@ func (h *Hub) Publish(ctx context.Context, changes ...Change) error {
 	return nil
 }
 
-func (h *Hub) mark(changes []Change) (err error) {
-	now := h.deadlines.now()
+func (h *Hub) mark(to Audience, changes []Change) (err error) {
+	m := marking{hub: h, to: to, all: to.Everyone(), now: h.deadlines.now()}
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for _, c := range changes {
 		switch {
 		case c.Kind != KindResourceUpdated:
 			for _, s := range h.index.kind[c.Kind] {
-				s.markKind(c.Kind, now)
+				if m.concerns(s) {
+					s.markKind(c.Kind, m.now)
+				}
 			}
 		case h.config.Matcher == nil:
-			h.markExact(h.index.uris[c.URI], now)
+			m.exact(h.index.uris[c.URI])
 		default:
-			err = errors.Join(err, h.markCovered(c.URI, now))
+			err = errors.Join(err, m.covered(c.URI))
 		}
 	}
 	return err
 }
 
-func (h *Hub) markExact(entry *uriEntry, now int64) {
+// marking is one publish, under the hub's lock.
+type marking struct {
+	hub *Hub
+	to  Audience
+	all bool // to is everybody
+	now int64
+}
+
+func (m *marking) concerns(s *Subscription) bool { return m.all || m.to.Includes(s.principal) }
+
+func (m *marking) exact(entry *uriEntry) {
 	if entry == nil {
 		return
 	}
 	for _, sub := range entry.subscribers {
-		sub.s.markURI(sub.i, now)
+		if m.concerns(sub.s) {
+			sub.s.markURI(sub.i, m.now)
+		}
 	}
 }
 
-// markCovered marks the subscriptions to every URI that the Matcher names for
-// uri. A Matcher that panics loses no change: everybody who listens to a
-// resource is told that it changed.
-func (h *Hub) markCovered(uri string, now int64) error {
-	exact := h.index.uris[uri]
-	failed := h.guard("Matcher.Cover", func() error {
-		h.config.Matcher.Cover(uri, func(subscribed string) bool {
+// covered marks the subscriptions to every URI that the Matcher names for uri. A
+// Matcher that panics loses no change: everybody who listens to a resource is
+// told that it changed.
+func (m *marking) covered(uri string) error {
+	index := &m.hub.index
+	same := index.uris[uri]
+	failed := m.hub.guard("Matcher.Cover", func() error {
+		m.hub.config.Matcher.Cover(uri, func(subscribed string) bool {
 			if subscribed == uri {
-				h.markExact(exact, now)
+				m.exact(same)
 				return true
 			}
-			entry := h.index.uris[subscribed]
+			entry := index.uris[subscribed]
 			if entry == nil {
 				return true
 			}
 			for _, sub := range entry.subscribers {
-				if exact == nil || !sub.s.subscribedTo(exact) {
-					sub.s.markBelow(sub.i, uri, now)
+				if m.concerns(sub.s) && (same == nil || !sub.s.subscribedTo(same)) {
+					sub.s.markBelow(sub.i, uri, m.now)
 				}
 			}
 			return true
@@ -87,8 +109,8 @@ func (h *Hub) markCovered(uri string, now int64) error {
 		return nil
 	})
 	if failed != nil {
-		for _, entry := range h.index.uris {
-			h.markExact(entry, now)
+		for _, entry := range index.uris {
+			m.exact(entry)
 		}
 	}
 	return failed

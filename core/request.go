@@ -3,10 +3,13 @@
 
 package core
 
-import "strconv"
+import (
+	"encoding/json"
+	"strconv"
+)
 
-// Request is a valid subscriptions/listen request. Meta holds parts of the bytes
-// that it was parsed from; ID and Filter do not.
+// Request is a valid subscriptions/listen request. Meta and the filter's
+// extensions hold parts of the bytes that it was parsed from; the rest does not.
 type Request struct {
 	ID     ID
 	Meta   Meta
@@ -66,6 +69,11 @@ func parseListen(msg *Message, meta Meta, limits Limits) (*Request, error) {
 			bad = parseFlag(&req.Filter.ResourcesListChanged, value)
 		case filterURIs:
 			req.Filter.ResourceSubscriptions, bad = parseURIs(value, limits)
+		default:
+			if req.Filter.Extensions == nil {
+				req.Filter.Extensions = make(map[string]json.RawMessage)
+			}
+			req.Filter.Extensions[name] = value
 		}
 		return bad
 	})

@@ -22,32 +22,6 @@ type Conn interface {
 	Flush() error
 }
 
-// Authorizer decides whether a principal may open a subscription. It is called
-// before anything is answered, from many goroutines.
-//
-// A refusal is whole: there is no narrowing by permission, since a narrowed
-// acknowledgment would tell which URIs exist. To choose code and message,
-// return an [*Error]; any other error is answered with a fixed text. Use one
-// error for "forbidden" and "unknown".
-type Authorizer interface {
-	Authorize(ctx context.Context, principal string, filter Filter) (Grant, error)
-}
-
-// AuthorizerFunc is an [Authorizer] that is a function.
-type AuthorizerFunc func(ctx context.Context, principal string, filter Filter) (Grant, error)
-
-// Authorize calls f.
-func (f AuthorizerFunc) Authorize(ctx context.Context, principal string, filter Filter) (Grant, error) {
-	return f(ctx, principal, filter)
-}
-
-// Grant is what an [Authorizer] allows.
-type Grant struct {
-	// Until is when the grant ends: the subscription is then ended with its
-	// result and the reason grant_expired. The zero time means never.
-	Until time.Time
-}
-
 // Watcher is told which resources somebody listens to, so that an application
 // can watch its files, tables or upstream servers only while it matters.
 //

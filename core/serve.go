@@ -11,17 +11,13 @@ import (
 	"time"
 )
 
-// errNotFlushed is the error of a graceful end whose result did not get out.
-var errNotFlushed = errors.New("core: the result could not be flushed")
-
 // acknowledge writes the acknowledgment. A failure is kept for Serve.
 func (s *Subscription) acknowledge(conn Conn, o Opening, honored Filter) {
 	s.conn = conn
 	panicked := s.observe(o)
-	buf := buffers.Get().(*[]byte)
-	defer putBuffer(buf)
-	*buf = appendAcknowledged((*buf)[:0], s.id, honored)
-	err := s.write(*buf)
+	b := newBatch(s)
+	err := b.writeAcknowledged(honored)
+	b.free()
 	if err == nil {
 		err = s.flush()
 	}
@@ -63,6 +59,10 @@ func (s *Subscription) observe(o Opening) error {
 // and its Conn is not used any more. It must be called exactly once.
 //
 // A panic of the Conn passes through, after everything was released.
+//
+// A goroutine keeps the stack that it once needed, and this one waits for as long
+// as the stream lives. So the way from here to the Conn has few and small frames:
+// what is only done once is in functions of its own that are not inlined.
 func (s *Subscription) Serve() (end End) {
 	end.Reason = Panicked // unless it returns
 	defer func() { s.release(&end) }()
@@ -78,47 +78,58 @@ func (s *Subscription) Serve() (end End) {
 }
 
 // step does what there is to do after a wake-up and reports whether that was the
-// end. It is apart from Serve so that a waiting goroutine's stack stays small.
+// end.
 func (s *Subscription) step(end *End) (over bool) {
 	s.mu.Lock()
-	ending, dirty, silent := s.ending, s.dirty, s.silent
-	s.dirty, s.silent = false, false
+	ending, dirty, tick := s.ending, s.dirty, s.tick
+	s.dirty, s.tick = false, false
 	s.mu.Unlock()
 
 	now := s.hub.deadlines.now()
+	if ending != "" || now >= s.endAt || s.ctx.Err() != nil {
+		s.conclude(end, ending, now)
+		return true
+	}
+	if s.recheck != nil && (dirty || tick) && !s.holds(now, dirty) {
+		s.conclude(end, Revoked, now)
+		return true
+	}
+	var err error
+	switch {
+	case dirty:
+		err = s.deliver(false)
+	case tick && now >= s.keepAliveAt():
+		err = s.keepAlive()
+	}
+	if err == nil {
+		return false
+	}
+	s.failed(end, err)
+	return true
+}
+
+// conclude ends the subscription for the reason that was asked for, or that time
+// or the context give.
+//
+//go:noinline
+func (s *Subscription) conclude(end *End, ending Reason, now int64) {
 	switch err := s.ctx.Err(); {
 	case ending == SlowClient, ending == WriteError, ending == ClientClosed, ending == Panicked:
 		*end = End{Reason: ending}
-		return true
+		return
 	case errors.Is(err, context.DeadlineExceeded):
 		// The context has ended but the connection has not.
 		ending = firstReason(ending, Deadline)
 	case err != nil:
 		*end = End{Reason: ClientClosed}
-		return true
+		return
 	case now >= s.endAt:
 		ending = firstReason(ending, s.endWith)
 	}
-
-	var err error
-	switch {
-	case ending != "":
-		*end = s.finish(ending)
-		return true
-	case dirty:
-		err = s.deliver(false)
-	case silent && now-s.lastWrite.Load() >= int64(s.hub.config.KeepAlive):
-		err = s.keepAlive()
+	if ending.deliversFirst() && !s.holds(now, true) {
+		ending = Revoked
 	}
-	switch {
-	case err == nil:
-		return false
-	case errors.Is(err, errHookPanicked):
-		*end = End{Reason: Panicked, Err: err}
-	default:
-		*end = End{Reason: writeReason(s.ctx, err), Err: err}
-	}
-	return true
+	*end = s.finish(ending)
 }
 
 func firstReason(asked, due Reason) Reason {
@@ -128,12 +139,21 @@ func firstReason(asked, due Reason) Reason {
 	return due
 }
 
+// failed ends the subscription after a failed write or hook.
+//
+//go:noinline
+func (s *Subscription) failed(end *End, err error) {
+	if errors.Is(err, errHookPanicked) {
+		*end = End{Reason: Panicked, Err: err}
+		return
+	}
+	*end = End{Reason: writeReason(s.ctx, err), Err: err}
+}
+
 // deliver takes what is pending and writes a notification for each member of the
 // set, and the result behind them if it is the last time. It flushes once.
 func (s *Subscription) deliver(last bool) error {
-	buf := buffers.Get().(*[]byte)
-	defer putBuffer(buf)
-	b := batch{s: s, buf: *buf}
+	b := newBatch(s)
 	err := b.writePending()
 	if err == nil && last {
 		err = b.writeResult()
@@ -141,99 +161,42 @@ func (s *Subscription) deliver(last bool) error {
 	if err == nil {
 		err = s.flush()
 	}
-	*buf = b.buf // it may have grown
-	panicked := s.delivered(&b, err)
+	panicked := s.delivered(b, err)
+	b.free()
 	if err != nil {
 		return err
 	}
 	return panicked
 }
 
-// batch is one delivery in the making.
-type batch struct {
-	s     *Subscription
-	buf   []byte
-	sent  [NumKinds]int
-	bytes int
-	// What the observer is told of what was taken.
-	oldest    [NumKinds]int64
-	coalesced [NumKinds]int
-}
-
-func (b *batch) writePending() error {
-	s := b.s
-	s.mu.Lock()
-	kinds, first, below, words := s.pending.takeKinds(), s.pending.takeWord(0), s.pending.takeBelow(), s.pending.words()
-	if o := s.observed; o != nil {
-		b.oldest, b.coalesced = o.oldest, o.coalesced
-		o.oldest, o.coalesced = [NumKinds]int64{}, [NumKinds]int{}
-	}
-	s.mu.Unlock()
-	if err := eachBit(uint64(kinds), func(k int) error {
-		return b.write(Kind(k), appendListChanged(b.buf[:0], Kind(k), s.id))
-	}); err != nil {
-		return err
-	}
-	for w := range words {
-		set := first
-		if w > 0 {
-			s.mu.Lock()
-			set = s.pending.takeWord(w)
-			s.mu.Unlock()
-		}
-		if err := eachBit(set, func(i int) error {
-			return b.write(KindResourceUpdated, appendUpdated(b.buf[:0], s.id, s.uris[64*w+i].entry.uri))
-		}); err != nil {
-			return err
-		}
-	}
-	for _, uri := range below {
-		if err := b.write(KindResourceUpdated, appendUpdated(b.buf[:0], s.id, uri)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (b *batch) write(k Kind, msg []byte) error {
-	b.buf = msg
-	b.sent[k]++
-	b.bytes += len(msg)
-	return b.s.conn.WriteMessage(msg)
-}
-
-func (b *batch) writeResult() error {
-	b.buf = appendResult(b.buf[:0], b.s.id, b.s.hub.serverInfo)
-	return b.s.write(b.buf)
-}
-
 // delivered counts a batch and tells the observer.
 func (s *Subscription) delivered(b *batch, err error) error {
-	total := 0
-	for _, n := range b.sent {
-		total += n
-	}
-	if total == 0 {
+	if b.total == 0 {
 		return nil
 	}
 	s.mu.Lock()
 	s.counts.Bytes += uint64(b.bytes)
 	if err == nil {
-		s.counts.Delivered += uint64(total)
+		s.counts.Delivered += uint64(b.total)
 	}
 	s.mu.Unlock()
-	o := s.observed
-	if o == nil {
+	if s.observed == nil {
 		return nil
 	}
-	o.delivery = Delivery{Sent: b.sent, Coalesced: b.coalesced, Bytes: b.bytes, Err: err}
+	return s.tellDelivered(b, err)
+}
+
+//go:noinline
+func (s *Subscription) tellDelivered(b *batch, err error) error {
+	d := &s.observed.delivery
+	*d = Delivery{Sent: b.sent, Coalesced: b.coalesced, Bytes: b.bytes, Err: err}
 	for k, at := range b.oldest {
 		if at != 0 {
-			o.delivery.Oldest[k] = s.hub.deadlines.epoch.Add(time.Duration(at))
+			d.Oldest[k] = s.hub.deadlines.epoch.Add(time.Duration(at))
 		}
 	}
 	return s.hub.hook("StreamObserver.Delivered", func() error {
-		o.Delivered(&o.delivery)
+		s.observed.Delivered(d)
 		return nil
 	})
 }
@@ -267,12 +230,11 @@ func (s *Subscription) finish(reason Reason) End {
 	if reason.deliversFirst() {
 		end.Err = s.deliver(true)
 	} else {
-		buf := buffers.Get().(*[]byte)
-		defer putBuffer(buf)
-		*buf = appendResult((*buf)[:0], s.id, s.hub.serverInfo)
-		if end.Err = s.write(*buf); end.Err == nil {
+		b := newBatch(s)
+		if end.Err = b.writeResult(); end.Err == nil {
 			end.Err = s.flush()
 		}
+		b.free()
 	}
 	end.Graceful = end.Err == nil || errors.Is(end.Err, errHookPanicked)
 	if end.Graceful {
@@ -282,19 +244,11 @@ func (s *Subscription) finish(reason Reason) End {
 	case failed == ClientClosed:
 		end.Reason = ClientClosed
 	case reason == Shutdown:
-		end.Err = fmt.Errorf("%w: %w", errNotFlushed, end.Err)
+		end.Err = fmt.Errorf("%w: %w", ErrNotFlushed, end.Err)
 	default:
 		end.Reason = failed
 	}
 	return end
-}
-
-// write writes a message that is no notification of a change.
-func (s *Subscription) write(msg []byte) error {
-	s.mu.Lock()
-	s.counts.Bytes += uint64(len(msg))
-	s.mu.Unlock()
-	return s.conn.WriteMessage(msg)
 }
 
 func (s *Subscription) flush() error {
@@ -311,10 +265,11 @@ func (s *Subscription) release(end *End) {
 	if o := s.observed; o != nil {
 		_ = h.hook("StreamObserver.Closed", func() error { o.Closed(*end); return nil })
 	}
+	h.stats.close(end)
 	if h.config.OnEnd != nil {
 		_ = h.hook("OnEnd", func() error { h.config.OnEnd(*end); return nil })
 	}
 	h.log.Debug("mcplisten: subscription ended", "serial", s.serial, "reason", end.Reason, "graceful", end.Graceful,
 		"age", time.Since(s.opened), "delivered", end.Stream.Delivered, "error", end.Err)
-	h.leave()
+	h.leave(s)
 }

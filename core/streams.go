@@ -1,11 +1,8 @@
-// The server's side of open subscriptions: listing them, ending some, and
-// shutting down.
+// The server's side of open subscriptions: listing them, and ending some.
 
 package core
 
 import (
-	"context"
-	"fmt"
 	"time"
 )
 
@@ -15,6 +12,7 @@ type StreamInfo struct {
 	ID        ID        // the client's name for it, which others may use too
 	Principal string    // empty for nobody
 	Opened    time.Time // when the request was received
+	LastWrite time.Time // when something was last written to the client
 	Filter    Filter    // the honored filter
 	Counts
 }
@@ -39,14 +37,42 @@ func (h *Hub) End(serial uint64) bool {
 
 // EndWhere ends every subscription that pick returns true for, as End does, and
 // returns how many. pick is called without the hub's lock held.
-func (h *Hub) EndWhere(pick func(StreamInfo) bool) int {
+func (h *Hub) EndWhere(pick func(StreamInfo) bool) int { return h.endWhere(Completed, pick) }
+
+// Revoke ends every subscription that pick returns true for, for the reason
+// revoked: with its result, but without what is pending, since the right to it
+// has ended. It does not wait, and returns how many.
+func (h *Hub) Revoke(pick func(StreamInfo) bool) int { return h.endWhere(Revoked, pick) }
+
+func (h *Hub) endWhere(reason Reason, pick func(StreamInfo) bool) int {
 	ended := 0
 	for _, s := range h.all() {
-		if pick(s.info()) && s.end(Completed) {
+		if pick(s.info()) && s.end(reason) {
 			ended++
 		}
 	}
 	return ended
+}
+
+// Cancel ends the subscription that principal opened with the given request id,
+// as the client's own doing: without a result. It does so only where the two
+// name exactly one, and reports whether they did. Nobody, the empty principal,
+// has none to cancel: no caller can end another's.
+func (h *Hub) Cancel(principal string, id ID) bool {
+	if principal == "" || !id.Valid() {
+		return false
+	}
+	var named *Subscription
+	for _, s := range h.all() {
+		if s.principal != principal || !s.id.Equal(id) {
+			continue
+		}
+		if named != nil {
+			return false
+		}
+		named = s
+	}
+	return named != nil && named.end(ClientClosed)
 }
 
 // all returns the open subscriptions.
@@ -54,42 +80,4 @@ func (h *Hub) all() []*Subscription {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return append([]*Subscription(nil), h.index.all...)
-}
-
-// Shutdown ends the hub: it refuses newcomers, ends every subscription with its
-// result and waits until each has been released. Where ctx ends before that, it
-// returns an error that wraps ctx's and says how many are left; those go on
-// ending. It may be called several times, and every call waits.
-//
-// It may be called from inside a hook. Since that hook holds up its own
-// subscription, the call then does not wait for subscriptions inside a hook.
-func (h *Hub) Shutdown(ctx context.Context) error {
-	h.mu.Lock()
-	h.closing.Store(true)
-	h.mu.Unlock()
-	h.close()
-	for _, s := range h.all() {
-		s.end(Shutdown)
-	}
-	var waitFor func() int
-	if insideHook() {
-		waitFor = func() int { return h.live - int(h.hooks.Load()) }
-	} else {
-		waitFor = func() int { return h.live }
-	}
-	stop := context.AfterFunc(ctx, func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.changed.Broadcast()
-	})
-	defer stop()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for waitFor() > 0 && ctx.Err() == nil {
-		h.changed.Wait()
-	}
-	if waitFor() > 0 {
-		return fmt.Errorf("core: shutdown: %d subscriptions are still ending: %w", h.live, ctx.Err())
-	}
-	return nil
 }

@@ -21,6 +21,7 @@ type Subscription struct {
 	opened    time.Time
 	wake      chan struct{} // one slot: something is to be done
 	observed  *observed     // nil where nobody observes
+	recheck   *recheck      // nil where the grant is not asked again
 
 	// The honored filter, and the subscription's places in the index (guarded by
 	// the hub's lock) and among the deadlines (by theirs).
@@ -31,8 +32,10 @@ type Subscription struct {
 	duePlace  int32 // negative: not among them
 	dueAt     int64
 
-	registered bool // it is in the index
-	watched    bool // the Watcher was told of uris
+	limitKey   string // counted in the hub's byKey; empty for not
+	admitted   bool   // it has a place among the live ones
+	registered bool   // it is in the index
+	watched    bool   // the Watcher was told of uris
 
 	endAt   int64 // when to end by itself, and why
 	endWith Reason
@@ -42,7 +45,7 @@ type Subscription struct {
 	mu      sync.Mutex
 	pending pending
 	dirty   bool   // something became pending since the last wake-up
-	silent  bool   // a keep-alive is due
+	tick    bool   // a keep-alive or a re-check is due
 	ending  Reason // set once: the end that somebody asked for
 	counts  Counts
 }
@@ -161,18 +164,39 @@ func (s *Subscription) due(now int64) (next int64) {
 		s.end(s.endWith)
 		next = never
 	}
-	if keepAlive := int64(s.hub.config.KeepAlive); keepAlive > 0 {
-		silence := s.lastWrite.Load() + keepAlive
-		if now >= silence {
-			silence = now + keepAlive
-			s.mu.Lock()
-			s.silent = true
-			s.mu.Unlock()
-			s.rouse()
-		}
-		next = min(next, silence)
+	tick := min(s.keepAliveAt(), s.recheckAt())
+	if now >= tick {
+		s.mu.Lock()
+		s.tick = true
+		s.mu.Unlock()
+		s.rouse()
+		tick = now + s.hub.tickEvery()
 	}
-	return next
+	return min(next, tick)
+}
+
+// tickEvery is the time between two keep-alives, and between two re-checks.
+func (h *Hub) tickEvery() int64 {
+	if h.config.KeepAlive > 0 {
+		return int64(h.config.KeepAlive)
+	}
+	return int64(DefaultKeepAlive)
+}
+
+// keepAliveAt returns when the silence calls for a keep-alive.
+func (s *Subscription) keepAliveAt() int64 {
+	if s.hub.config.KeepAlive < 0 {
+		return never
+	}
+	return s.lastWrite.Load() + int64(s.hub.config.KeepAlive)
+}
+
+// recheckAt returns when the grant must be asked again.
+func (s *Subscription) recheckAt() int64 {
+	if s.recheck == nil {
+		return never
+	}
+	return s.recheck.last.Load() + s.hub.tickEvery()
 }
 
 // subscribedTo reports whether entry is among the subscription's URIs.
@@ -205,6 +229,8 @@ func (s *Subscription) info() StreamInfo {
 	counts := s.counts
 	s.mu.Unlock()
 	return StreamInfo{
-		Serial: s.serial, ID: s.id, Principal: s.principal, Opened: s.opened, Filter: s.filter(), Counts: counts,
+		Serial: s.serial, ID: s.id, Principal: s.principal, Opened: s.opened,
+		LastWrite: s.hub.deadlines.epoch.Add(time.Duration(s.lastWrite.Load())),
+		Filter:    s.filter(), Counts: counts,
 	}
 }

@@ -5,6 +5,7 @@ package mcphttp
 
 import (
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
@@ -15,19 +16,24 @@ import (
 
 // refusalStatus is the HTTP status of each refusal whose code does not tell.
 var refusalStatus = map[core.Refusal]int{
-	core.RefusedMethod:      http.StatusNotFound,
-	core.RefusedAccept:      http.StatusNotAcceptable,
-	core.RefusedContentType: http.StatusUnsupportedMediaType,
-	core.RefusedTooLarge:    http.StatusRequestEntityTooLarge,
-	core.RefusedOrigin:      http.StatusForbidden,
-	core.RefusedHost:        http.StatusForbidden,
-	core.RefusedAuth:        http.StatusForbidden,
-	core.RefusedLimit:       http.StatusServiceUnavailable,
-	core.RefusedShutdown:    http.StatusServiceUnavailable,
+	core.RefusedMethod:         http.StatusNotFound,
+	core.RefusedAccept:         http.StatusNotAcceptable,
+	core.RefusedContentType:    http.StatusUnsupportedMediaType,
+	core.RefusedTooLarge:       http.StatusRequestEntityTooLarge,
+	core.RefusedOrigin:         http.StatusForbidden,
+	core.RefusedHost:           http.StatusForbidden,
+	core.RefusedAuth:           http.StatusForbidden,
+	core.RefusedLimit:          http.StatusServiceUnavailable,
+	core.RefusedOpening:        http.StatusServiceUnavailable,
+	core.RefusedPrincipalLimit: http.StatusTooManyRequests,
+	core.RefusedShutdown:       http.StatusServiceUnavailable,
 }
 
 // status returns the HTTP status that goes with an error.
 func status(e *core.Error) int {
+	if d := (*denial)(nil); errors.As(e, &d) {
+		return d.status
+	}
 	if s, ok := refusalStatus[e.Refusal]; ok {
 		return s
 	}
@@ -40,6 +46,29 @@ func status(e *core.Error) int {
 		return http.StatusBadRequest
 	}
 }
+
+// Deny returns the error with which an Authorizer refuses a request over HTTP
+// with a status of its choice, 401 or 403 as a rule. A challenge becomes the
+// WWW-Authenticate header; empty means none. The message is the same for every
+// cause, so that nobody learns from it which resources exist.
+//
+// A status that is no client error becomes 403.
+func Deny(status int, challenge string) error {
+	if status < 400 || status > 499 {
+		status = http.StatusForbidden
+	}
+	return &core.Error{
+		Code: core.CodeInvalidRequest, Message: "not allowed", Refusal: core.RefusedAuth,
+		Err: &denial{status: status, challenge: challenge},
+	}
+}
+
+type denial struct {
+	status    int
+	challenge string
+}
+
+func (d *denial) Error() string { return "mcphttp: denied with status " + strconv.Itoa(d.status) }
 
 func errTooLarge() *core.Error {
 	return &core.Error{Code: core.CodeInvalidRequest, Message: "the body is too large", Refusal: core.RefusedTooLarge}
@@ -67,6 +96,9 @@ func (x *exchange) refuse(msg *core.Message, meta core.Meta, err error) verdict 
 func (x *exchange) answerError(id core.ID, e *core.Error) {
 	if e.RetryAfter > 0 {
 		x.w.Header().Set("Retry-After", retryAfter(e.RetryAfter))
+	}
+	if d := (*denial)(nil); errors.As(e, &d) && d.challenge != "" {
+		x.w.Header().Set("WWW-Authenticate", d.challenge)
 	}
 	x.answer(status(e), message{ID: encodeID(id), Error: &errorMember{e.Code, e.Message, e.Data}})
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/mcplisten/mcplisten/core"
@@ -18,33 +19,58 @@ import (
 // guard decides by Origin and Host. Without lists it allows loopback names on a
 // loopback listener.
 type guard struct {
-	origins map[string]bool // nil: none was configured
-	hosts   map[string]bool // nil: none was configured
+	origins []origin   // nil: none was configured
+	hosts   []hostName // nil: none was configured
+}
+
+// origin is an allowed origin, with the port written out.
+type origin struct {
+	scheme, port string
+	host         hostName
+}
+
+// hostName is an allowed host: a name, or a dot and the domain whose sub-domains
+// are meant.
+type hostName string
+
+func (n hostName) covers(host string) bool {
+	if domain := string(n); domain[0] == '.' {
+		return len(host) > len(domain) && strings.HasSuffix(host, domain)
+	}
+	return host == string(n)
 }
 
 func newGuard(origins, hosts []string) (guard, error) {
 	var g guard
-	for _, origin := range origins {
-		u, err := url.Parse(origin)
-		if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil ||
-			strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+	for _, allowed := range origins {
+		o, ok := parseOrigin(strings.TrimSuffix(allowed, "/"))
+		name, valid := newHostName(o.host)
+		if !ok || !valid {
 			return g, errors.New("mcphttp: an allowed origin is not of the form scheme://host or scheme://host:port")
 		}
-		if g.origins == nil {
-			g.origins = make(map[string]bool)
-		}
-		g.origins[canonicalOrigin(u)] = true
+		g.origins = append(g.origins, origin{o.scheme, o.port, name})
 	}
-	for _, host := range hosts {
-		if host == "" || strings.ContainsAny(host, "/@") {
+	for _, allowed := range hosts {
+		name, valid := newHostName(hostname(allowed))
+		if !valid {
 			return g, errors.New("mcphttp: an allowed host is no host name")
 		}
-		if g.hosts == nil {
-			g.hosts = make(map[string]bool)
-		}
-		g.hosts[hostname(host)] = true
+		g.hosts = append(g.hosts, name)
 	}
 	return g, nil
+}
+
+// newHostName returns the allowed host that a name, or *. and a domain, stands
+// for.
+func newHostName(host string) (hostName, bool) {
+	rest, wild := strings.CutPrefix(host, "*.")
+	if rest == "" || strings.ContainsAny(rest, "*/@ ") || rest[0] == '.' {
+		return "", false
+	}
+	if wild {
+		return hostName("." + rest), true
+	}
+	return hostName(rest), true
 }
 
 // check returns the refusal of a request whose Origin or Host is not allowed.
@@ -71,34 +97,42 @@ func (g guard) hostAllowed(r *http.Request) bool {
 	case local && isLoopback(host):
 		return true
 	case g.hosts != nil:
-		return g.hosts[host]
+		return slices.ContainsFunc(g.hosts, func(n hostName) bool { return n.covers(host) })
 	default:
 		return !local
 	}
 }
 
-func (g guard) originAllowed(r *http.Request, origin string) bool {
-	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" {
+func (g guard) originAllowed(r *http.Request, value string) bool {
+	o, ok := parseOrigin(value)
+	switch {
+	case !ok:
 		return false // "null" too
+	case g.origins != nil:
+		return slices.ContainsFunc(g.origins, func(allowed origin) bool {
+			return o.scheme == allowed.scheme && o.port == allowed.port && allowed.host.covers(o.host)
+		})
+	default:
+		return onLoopback(r) && isLoopback(o.host) && (o.scheme == "http" || o.scheme == "https")
 	}
-	if g.origins != nil {
-		return g.origins[canonicalOrigin(u)]
-	}
-	return onLoopback(r) && isLoopback(hostname(u.Host)) && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// canonicalOrigin returns an origin as browsers send it: in lower case, without
-// the scheme's own port.
-func canonicalOrigin(u *url.URL) string {
-	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
-	switch {
-	case scheme == "http":
-		host = strings.TrimSuffix(host, ":80")
-	case scheme == "https":
-		host = strings.TrimSuffix(host, ":443")
+// sentOrigin is an Origin as a client sends it, with the port written out.
+type sentOrigin struct{ scheme, host, port string }
+
+// parseOrigin parses a serialized origin: scheme, host and maybe port, nothing
+// else (RFC 6454, section 6.2).
+func parseOrigin(value string) (sentOrigin, bool) {
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme == "" || u.Hostname() == "" || u.User != nil || u.Path != "" ||
+		u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return sentOrigin{}, false
 	}
-	return scheme + "://" + host
+	o := sentOrigin{strings.ToLower(u.Scheme), hostname(u.Host), u.Port()}
+	if o.port == "" {
+		o.port = map[string]string{"http": "80", "https": "443"}[o.scheme]
+	}
+	return o, true
 }
 
 // hostname returns the name in host, without a port, brackets or a final dot, in

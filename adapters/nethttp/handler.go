@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,37 +74,48 @@ func (h *Handler) Middleware(next http.Handler) http.Handler {
 // passes the request on, with r.Body as it came, and is called before Serve
 // returns or not at all; nil means that there is no next handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, principal func() string, next func()) {
-	if r.Method != http.MethodPost {
-		if next != nil && h.config.passLegacy && (r.Method == http.MethodGet || r.Method == http.MethodDelete) {
-			next()
-			return
-		}
-		w.Header().Set("Allow", http.MethodPost)
-		w.WriteHeader(http.StatusMethodNotAllowed)
-		return
-	}
-	if next != nil && namesOtherMethod(r.Header) {
-		next()
-		return
-	}
-	x := exchange{h: h, w: w, r: r, principal: principal, received: time.Now(), inFront: next != nil}
-	var verdict verdict
-	onShortStack(func() { verdict = x.open() })
-	switch verdict {
-	case passOn:
-		next()
-	case streaming:
-		x.subscription.Serve()
-	case answered:
+	if s := h.answer(w, r, principal, next); s != nil {
+		s.Serve()
 	}
 }
 
-// namesOtherMethod reports whether the headers say that a message is not for us,
-// so that its body need not be looked at.
-func namesOtherMethod(header http.Header) bool {
-	named := header[headerMethod]
+// answer does everything with a request but the waiting. It returns the
+// subscription if there is one to be served. It is not inlined, so that nothing of
+// it is on the stack that waits.
+//
+//go:noinline
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, principal func() string, next func()) *core.Subscription {
+	if r.Method != http.MethodPost {
+		if next != nil && h.config.passLegacy && (r.Method == http.MethodGet || r.Method == http.MethodDelete) {
+			next()
+			return nil
+		}
+		w.Header().Set("Allow", http.MethodPost)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return nil
+	}
+	if principal == nil && h.config.principal != nil {
+		principal = func() string { return h.config.principal(r) }
+	}
+	x := exchange{h: h, w: w, r: r, principal: principal, received: time.Now(), inFront: next != nil}
+	if x.inFront && x.namesOther() {
+		next()
+		return nil
+	}
+	var verdict verdict
+	onShortStack(func() { verdict = x.open() })
+	if verdict == passOn {
+		next()
+	}
+	return x.subscription
+}
+
+// namesOther reports whether the headers say that a message is not for us, so
+// that its body need not be looked at.
+func (x *exchange) namesOther() bool {
+	named := x.r.Header[headerMethod]
 	for _, method := range named {
-		if method == core.MethodListen {
+		if method == core.MethodListen || method == core.MethodCancelled && x.principal != nil {
 			return false
 		}
 	}
@@ -144,7 +156,7 @@ type exchange struct {
 	h            *Handler
 	w            http.ResponseWriter
 	r            *http.Request
-	principal    func() string // nil: as configured
+	principal    func() string // nil: nobody is known
 	received     time.Time
 	inFront      bool // there is a next handler
 	subscription *core.Subscription
@@ -153,14 +165,13 @@ type exchange struct {
 // open answers the request, or opens its stream.
 func (x *exchange) open() verdict {
 	var body []byte
-	read := false
-	if x.inFront && x.r.Header[headerMethod] == nil {
+	peeked := x.inFront && !slices.Contains(x.r.Header[headerMethod], core.MethodListen)
+	if peeked {
 		// Only the body tells whose it is: an older client, or a broken one.
 		var ours bool
 		if body, ours = x.peek(); !ours {
 			return passOn
 		}
-		read = true
 	}
 	if err := x.h.guard.check(x.r); err != nil {
 		return x.refuse(nil, core.Meta{}, err)
@@ -168,24 +179,41 @@ func (x *exchange) open() verdict {
 	if err := checkContentType(x.r.Header); err != nil {
 		return x.refuse(nil, core.Meta{}, err)
 	}
-	if !read {
+	if !peeked {
 		var err error
 		if body, err = x.readBody(); err != nil {
 			return x.refuse(nil, core.Meta{}, err)
 		}
 	}
 	msg, err := core.ParseMessage(body, x.h.hub.Limits())
-	if err != nil {
+	switch {
+	case err != nil:
 		return x.refuse(msg, core.Meta{}, err)
-	}
-	if msg.Method == core.MethodListen {
+	case msg.Method == core.MethodListen:
 		return x.listen(msg)
-	}
-	if x.inFront {
+	case msg.Method == core.MethodCancelled && x.cancel(msg):
+		x.w.WriteHeader(http.StatusAccepted)
+		return answered
+	case peeked:
+		// A cancellation of something of the next handler's.
+		x.putBack(body, nil)
+		return passOn
+	case x.inFront:
 		// The header says listen, the body says something else.
 		return x.refuse(msg, core.Meta{}, headerMismatch(headerMethod))
+	default:
+		return x.answerAlone(msg)
 	}
-	return x.answerAlone(msg)
+}
+
+// cancel ends the stream that a cancellation names, if it is the principal's.
+// The end has no result: the client has said that it does not want one.
+func (x *exchange) cancel(msg *core.Message) bool {
+	if x.principal == nil {
+		return false
+	}
+	id, ok := msg.Cancels()
+	return ok && x.h.hub.Cancel(x.principal(), id)
 }
 
 // readBody reads the body to its end, which net/http needs to notice a client
@@ -207,20 +235,29 @@ func (x *exchange) readBody() ([]byte, error) {
 	return body, nil
 }
 
-// peek reads a body whose owner is not known yet and reports whether it is ours.
-// Where it is not, the request gets its body back.
+// peek reads a body whose owner is not known yet and reports whether it may be
+// ours. Where it is not, the request gets its body back.
 func (x *exchange) peek() (body []byte, ours bool) {
 	limit := x.h.config.maxBody
 	body, err := io.ReadAll(io.LimitReader(x.r.Body, limit+1))
 	if err == nil && int64(len(body)) <= limit {
 		msg, err := core.ParseMessage(body, x.h.hub.Limits())
-		// Of two methods in one message, the next handler may see the other one.
-		if errors.Is(err, core.ErrDuplicateMember) || msg != nil && msg.Method == core.MethodListen {
+		switch {
+		case errors.Is(err, core.ErrDuplicateMember):
+			return body, true // of two methods, the next handler may see the other one
+		case msg == nil:
+		case msg.Method == core.MethodListen, msg.Method == core.MethodCancelled && err == nil && x.principal != nil:
 			return body, true
 		}
 	}
-	x.r.Body = restored{io.MultiReader(bytes.NewReader(body), failing{err}, x.r.Body), x.r.Body}
+	x.putBack(body, err)
 	return nil, false
+}
+
+// putBack makes the request's body what it was before its beginning was read,
+// with an error if that ended the reading.
+func (x *exchange) putBack(beginning []byte, err error) {
+	x.r.Body = restored{io.MultiReader(bytes.NewReader(beginning), failing{err}, x.r.Body), x.r.Body}
 }
 
 // restored is a body whose beginning was read and put back.

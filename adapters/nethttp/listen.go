@@ -34,11 +34,8 @@ func (x *exchange) listen(msg *core.Message) verdict {
 		Deadline: x.cutBy(),
 		Connect:  func() (core.Conn, error) { return x.connect(flush), nil },
 	}
-	switch {
-	case x.principal != nil:
+	if x.principal != nil {
 		opening.Principal = x.principal()
-	case x.h.config.principal != nil:
-		opening.Principal = x.h.config.principal(x.r)
 	}
 	x.subscription, err = x.h.hub.Open(x.r.Context(), opening)
 	if err != nil {

@@ -53,7 +53,9 @@ func WithMaxBody(bytes int64) Option {
 
 // WithOrigins sets the values of the Origin header that are allowed, such as
 // "https://app.example.com": scheme, host and, unless it is the scheme's own,
-// port. The list replaces the default, which allows loopback origins on a
+// port. "https://*.example.com" stands for every sub-domain of example.com, at
+// any depth, but not for example.com itself. The origin "null" is never allowed.
+// The list replaces the default, which allows loopback origins on a
 // loopback listener and refuses all others. A request without Origin passes
 // either way: it is not from a browser.
 func WithOrigins(origins ...string) Option {
@@ -62,15 +64,20 @@ func WithOrigins(origins ...string) Option {
 
 // WithHosts sets the host names, without port, that the Host header may have. A
 // service on a loopback listener behind a proxy that keeps the client's Host
-// lists its public names. Loopback names stay allowed on a loopback listener.
+// lists its public names; "*.example.com" stands for all sub-domains. Loopback names stay allowed on a loopback listener.
 // Without a list every host is allowed on other listeners.
 func WithHosts(hosts ...string) Option {
 	return func(c *config) { c.hosts = append(c.hosts, hosts...) }
 }
 
 // WithPrincipal sets how to get the name of the authenticated principal from a
-// request, for the hub's Authorizer. Authentication itself is the job of a
-// middleware in front.
+// request, for the hub's Authorizer and limits. Authentication itself is the job
+// of a middleware in front. An empty name means nobody.
+//
+// It also makes a POST of notifications/cancelled end the stream that the
+// principal opened under that request id, if there is exactly one. Without
+// principals such a message is accepted and ends nothing: ids are chosen by
+// clients, and anybody could end the streams of others.
 func WithPrincipal(principal func(*http.Request) string) Option {
 	return func(c *config) { c.principal = principal }
 }

@@ -1,0 +1,108 @@
+// Batches: what one wake-up of a subscription writes.
+
+package core
+
+import (
+	"math/bits"
+	"sync"
+)
+
+// batch is one delivery in the making. Batches are pooled: their scratch space is
+// shared by all subscriptions, and their size would be stack for each.
+type batch struct {
+	s     *Subscription
+	buf   []byte // scratch space for one message
+	sent  [NumKinds]int
+	total int // of sent
+	bytes int
+
+	// What the observer is told of what was taken.
+	oldest    [NumKinds]int64
+	coalesced [NumKinds]int
+}
+
+var batches = sync.Pool{New: func() any { return new(batch) }}
+
+func newBatch(s *Subscription) *batch {
+	b := batches.Get().(*batch)
+	b.s = s
+	return b
+}
+
+// maxKeptBuffer is the largest scratch space that goes back to the pool.
+const maxKeptBuffer = 64 << 10
+
+func (b *batch) free() {
+	if cap(b.buf) <= maxKeptBuffer {
+		*b = batch{buf: b.buf[:0]}
+		batches.Put(b)
+	}
+}
+
+// writePending takes what is pending, in parts where it is much, and writes a
+// notification for each member.
+func (b *batch) writePending() error {
+	s := b.s
+	s.mu.Lock()
+	kinds, set, below, words := s.pending.takeKinds(), s.pending.takeWord(0), s.pending.takeBelow(), s.pending.words()
+	if o := s.observed; o != nil {
+		b.oldest, b.coalesced = o.oldest, o.coalesced
+		o.oldest, o.coalesced = [NumKinds]int64{}, [NumKinds]int{}
+	}
+	s.mu.Unlock()
+	for ; kinds != 0; kinds &= kinds - 1 {
+		k := Kind(bits.TrailingZeros8(kinds))
+		b.buf = appendListChanged(b.buf[:0], k, s.id)
+		if err := b.write(k); err != nil {
+			return err
+		}
+	}
+	for w := 0; ; {
+		for ; set != 0; set &= set - 1 {
+			b.buf = appendUpdated(b.buf[:0], s.id, s.uris[64*w+bits.TrailingZeros64(set)].entry.uri)
+			if err := b.write(KindResourceUpdated); err != nil {
+				return err
+			}
+		}
+		if w++; w == words {
+			break
+		}
+		s.mu.Lock()
+		set = s.pending.takeWord(w)
+		s.mu.Unlock()
+	}
+	for _, uri := range below {
+		b.buf = appendUpdated(b.buf[:0], s.id, uri)
+		if err := b.write(KindResourceUpdated); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes the notification in the scratch space.
+func (b *batch) write(k Kind) error {
+	b.sent[k]++
+	b.total++
+	b.bytes += len(b.buf)
+	return b.s.conn.WriteMessage(b.buf)
+}
+
+func (b *batch) writeAcknowledged(honored Filter) error {
+	b.buf = appendAcknowledged(b.buf[:0], b.s.id, honored)
+	return b.writeOther()
+}
+
+func (b *batch) writeResult() error {
+	b.buf = appendResult(b.buf[:0], b.s.id, b.s.hub.serverInfo)
+	return b.writeOther()
+}
+
+// writeOther writes a message that is no notification of a change.
+func (b *batch) writeOther() error {
+	s := b.s
+	s.mu.Lock()
+	s.counts.Bytes += uint64(len(b.buf))
+	s.mu.Unlock()
+	return s.conn.WriteMessage(b.buf)
+}
