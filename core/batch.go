@@ -19,6 +19,7 @@ type batch struct {
 	// What the observer is told of what was taken.
 	oldest    [NumKinds]int64
 	coalesced [NumKinds]int
+	origins   []Origin
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
@@ -46,8 +47,8 @@ func (b *batch) writePending() error {
 	s.mu.Lock()
 	kinds, set, below, words := s.pending.takeKinds(), s.pending.takeWord(0), s.pending.takeBelow(), s.pending.words()
 	if o := s.observed; o != nil {
-		b.oldest, b.coalesced = o.oldest, o.coalesced
-		o.oldest, o.coalesced = [NumKinds]int64{}, [NumKinds]int{}
+		b.oldest, b.coalesced, b.origins = o.oldest, o.coalesced, o.origins
+		o.oldest, o.coalesced, o.origins = [NumKinds]int64{}, [NumKinds]int{}, nil
 	}
 	s.mu.Unlock()
 	for ; kinds != 0; kinds &= kinds - 1 {

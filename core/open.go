@@ -24,8 +24,8 @@ func (h *Hub) ParseListen(msg *Message, meta Meta) (*Request, error) {
 // Opening is what a transport brings to open a subscription.
 type Opening struct {
 	Request   *Request
-	Principal string    // who asks, as the transport authenticated them; empty for nobody
-	Received  time.Time // when the request came; zero means now
+	Principal string // who asks, as the transport authenticated them; empty for nobody
+	Arrival   Arrival
 
 	// Deadline is a time by which the transport will cut the connection. The
 	// subscription ends with its result a little before. Zero means none. The
@@ -47,8 +47,8 @@ type Opening struct {
 // Connect's error. Else the caller must call [Subscription.Serve], also where
 // writing the acknowledgment failed.
 func (h *Hub) Open(ctx context.Context, o Opening) (*Subscription, error) {
-	if o.Received.IsZero() {
-		o.Received = time.Now()
+	if o.Arrival.Received.IsZero() {
+		o.Arrival.Received = time.Now()
 	}
 	s, err := h.open(ctx, o)
 	if err != nil {
@@ -56,7 +56,7 @@ func (h *Hub) Open(ctx context.Context, o Opening) (*Subscription, error) {
 		if ctx.Err() != nil && e.Refusal != RefusedShutdown {
 			e = &Error{Code: CodeInternalError, Message: "the client has gone", Refusal: RefusedCanceled, Err: err}
 		}
-		h.Refuse(ctx, Refused{ID: o.Request.ID, Method: MethodListen, Meta: o.Request.Meta, Err: e, Received: o.Received})
+		h.Refuse(ctx, Refused{ID: o.Request.ID, Method: MethodListen, Meta: o.Request.Meta, Err: e, Arrival: o.Arrival})
 		return nil, e
 	}
 	return s, nil

@@ -29,20 +29,37 @@ func (h *Hub) PublishTo(ctx context.Context, to Audience, changes ...Change) err
 			return err
 		}
 	}
-	if err := h.mark(to, changes); err != nil {
-		return err
+	m := marking{hub: h, to: to, all: to.Everyone(), now: h.deadlines.now()}
+	o := h.config.Observer
+	if o == nil {
+		return m.mark(changes)
 	}
-	if o := h.config.Observer; o != nil {
-		_ = h.guard("Observer.Published", func() error {
-			o.Published(ctx, changes)
+	var published func()
+	_ = h.guard("Observer.Publishing", func() error {
+		m.origin, published = o.Publishing(ctx, changes)
+		return nil
+	})
+	err := m.mark(changes)
+	if published != nil {
+		_ = h.guard("Observer.Publishing", func() error {
+			published()
 			return nil
 		})
 	}
-	return nil
+	return err
 }
 
-func (h *Hub) mark(to Audience, changes []Change) (err error) {
-	m := marking{hub: h, to: to, all: to.Everyone(), now: h.deadlines.now()}
+// marking is one publish, under the hub's lock.
+type marking struct {
+	hub    *Hub
+	to     Audience
+	all    bool // to is everybody
+	now    int64
+	origin any // for the observers of the streams
+}
+
+func (m *marking) mark(changes []Change) (err error) {
+	h := m.hub
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for _, c := range changes {
@@ -50,7 +67,7 @@ func (h *Hub) mark(to Audience, changes []Change) (err error) {
 		case c.Kind != KindResourceUpdated:
 			for _, s := range h.index.kind[c.Kind] {
 				if m.concerns(s) {
-					s.markKind(c.Kind, m.now)
+					s.markKind(c.Kind, m)
 				}
 			}
 		case h.config.Matcher == nil:
@@ -62,14 +79,6 @@ func (h *Hub) mark(to Audience, changes []Change) (err error) {
 	return err
 }
 
-// marking is one publish, under the hub's lock.
-type marking struct {
-	hub *Hub
-	to  Audience
-	all bool // to is everybody
-	now int64
-}
-
 func (m *marking) concerns(s *Subscription) bool { return m.all || m.to.Includes(s.principal) }
 
 func (m *marking) exact(entry *uriEntry) {
@@ -78,7 +87,7 @@ func (m *marking) exact(entry *uriEntry) {
 	}
 	for _, sub := range entry.subscribers {
 		if m.concerns(sub.s) {
-			sub.s.markURI(sub.i, m.now)
+			sub.s.markURI(sub.i, entry.uri, m)
 		}
 	}
 }
@@ -101,7 +110,7 @@ func (m *marking) covered(uri string) error {
 			}
 			for _, sub := range entry.subscribers {
 				if m.concerns(sub.s) && (same == nil || !sub.s.subscribedTo(same)) {
-					sub.s.markBelow(sub.i, uri, m.now)
+					sub.s.markBelow(sub.i, uri, m)
 				}
 			}
 			return true

@@ -60,25 +60,41 @@ type Observer interface {
 	// Refused is called when a request was refused, just before the error is
 	// answered.
 	Refused(ctx context.Context, r Refused)
-	// Published is called after a publish has marked all subscriptions
-	// concerned. The slice must not be kept.
-	Published(ctx context.Context, changes []Change)
+	// Publishing is called when a publish starts, before any subscription is
+	// marked; the slice must not be kept. origin, if not nil, travels with the
+	// changes and comes back in the [Delivery] of each stream that is told of
+	// them. published, if not nil, is called once all subscriptions are marked.
+	Publishing(ctx context.Context, changes []Change) (origin any, published func())
+}
+
+// Arrival says how a request reached a transport.
+type Arrival struct {
+	Received time.Time // zero means now
+
+	// Over what it came, in the words of OpenTelemetry's network attributes: tcp or
+	// pipe, http or empty, 1.1 or 2.
+	NetworkTransport, NetworkProtocol, NetworkVersion string
+
+	// Header returns the transport's header with the given name, traceparent for
+	// one. It is nil where the transport has none, and valid during the call that
+	// it came with.
+	Header func(name string) string
 }
 
 // Accepted describes a subscription about to be acknowledged.
 type Accepted struct {
-	Request  *Request // valid during the call only
-	Stream   StreamInfo
-	Received time.Time // when the transport received the request
+	Request *Request // valid during the call only
+	Stream  StreamInfo
+	Arrival Arrival
 }
 
 // Refused describes a refused request, as far as it was understood.
 type Refused struct {
-	ID       ID
-	Method   string
-	Meta     Meta // valid during the call only
-	Err      *Error
-	Received time.Time // when the transport received the request
+	ID      ID
+	Method  string
+	Meta    Meta // valid during the call only
+	Err     *Error
+	Arrival Arrival
 }
 
 // StreamObserver is told of the life of one subscription. Its methods are
@@ -102,6 +118,14 @@ type Delivery struct {
 	Sent      [NumKinds]int       // notifications written
 	Coalesced [NumKinds]int       // changes that an unsent one already stood for
 	Oldest    [NumKinds]time.Time // when the oldest change in it was published
+	Origins   []Origin            // whence the changes came, as far as it is known; at most 64
 	Bytes     int                 // bytes of messages written
 	Err       error               // nil where all of it was flushed
+}
+
+// Origin is the publish that a change in a [Delivery] came from. A notification
+// that stands for several changes has several.
+type Origin struct {
+	Change Change
+	From   any // what Observer.Publishing returned
 }

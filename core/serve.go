@@ -44,7 +44,7 @@ func (s *Subscription) observe(o Opening) error {
 		return nil
 	}
 	return s.hub.hook("Observer.Accepted", func() error {
-		stream := s.hub.config.Observer.Accepted(s.ctx, Accepted{Request: o.Request, Stream: s.info(), Received: o.Received})
+		stream := s.hub.config.Observer.Accepted(s.ctx, Accepted{Request: o.Request, Stream: s.info(), Arrival: o.Arrival})
 		if stream != nil {
 			s.mu.Lock()
 			s.observed = &observed{StreamObserver: stream}
@@ -189,7 +189,7 @@ func (s *Subscription) delivered(b *batch, err error) error {
 //go:noinline
 func (s *Subscription) tellDelivered(b *batch, err error) error {
 	d := &s.observed.delivery
-	*d = Delivery{Sent: b.sent, Coalesced: b.coalesced, Bytes: b.bytes, Err: err}
+	*d = Delivery{Sent: b.sent, Coalesced: b.coalesced, Origins: b.origins, Bytes: b.bytes, Err: err}
 	for k, at := range b.oldest {
 		if at != 0 {
 			d.Oldest[k] = s.hub.deadlines.epoch.Add(time.Duration(at))

@@ -56,9 +56,13 @@ type observed struct {
 	// Guarded by the subscription's lock: of what is pending.
 	oldest    [NumKinds]int64
 	coalesced [NumKinds]int
+	origins   []Origin
 
 	delivery Delivery // of the subscription's goroutine
 }
+
+// maxOrigins is how many origins one delivery tells.
+const maxOrigins = 64
 
 // Counts tell what a subscription has seen so far.
 type Counts struct {
@@ -75,7 +79,7 @@ func newSubscription(ctx context.Context, h *Hub, o Opening) *Subscription {
 		id:        o.Request.ID,
 		principal: o.Principal,
 		serial:    h.serial.Add(1),
-		opened:    o.Received,
+		opened:    o.Arrival.Received,
 		wake:      make(chan struct{}, 1),
 		duePlace:  -1,
 	}
@@ -97,32 +101,35 @@ func (s *Subscription) giveBack() {
 
 // The mark methods are called by publishers. They make a change pending.
 
-func (s *Subscription) markKind(k Kind, now int64) {
+func (s *Subscription) markKind(k Kind, m *marking) {
 	s.mu.Lock()
-	s.marked(k, s.pending.markKind(k), now)
+	s.marked(s.pending.markKind(k), Change{Kind: k}, m)
 }
 
-func (s *Subscription) markURI(i int32, now int64) {
+func (s *Subscription) markURI(i int32, uri string, m *marking) {
 	s.mu.Lock()
-	s.marked(KindResourceUpdated, s.pending.markURI(i), now)
+	s.marked(s.pending.markURI(i), ResourceUpdated(uri), m)
 }
 
-func (s *Subscription) markBelow(i int32, uri string, now int64) {
+func (s *Subscription) markBelow(i int32, uri string, m *marking) {
 	s.mu.Lock()
-	s.marked(KindResourceUpdated, s.pending.markBelow(i, uri, s.hub.config.Limits.MaxURILength), now)
+	s.marked(s.pending.markBelow(i, uri, s.hub.config.Limits.MaxURILength), ResourceUpdated(uri), m)
 }
 
 // marked ends a mark: it counts, unlocks and wakes the subscription's goroutine.
-func (s *Subscription) marked(k Kind, changed bool, now int64) {
+func (s *Subscription) marked(changed bool, c Change, m *marking) {
 	if !changed {
 		s.counts.Coalesced++
 	}
 	if o := s.observed; o != nil {
 		if !changed {
-			o.coalesced[k]++
+			o.coalesced[c.Kind]++
 		}
-		if o.oldest[k] == 0 {
-			o.oldest[k] = now
+		if o.oldest[c.Kind] == 0 {
+			o.oldest[c.Kind] = m.now
+		}
+		if m.origin != nil && len(o.origins) < maxOrigins {
+			o.origins = append(o.origins, Origin{c, m.origin})
 		}
 	}
 	first := !s.dirty

@@ -84,7 +84,7 @@ func headerMismatch(header string) *core.Error {
 // refuse answers with an error and tells the hub's observer.
 func (x *exchange) refuse(msg *core.Message, meta core.Meta, err error) verdict {
 	e := core.AsError(err)
-	refused := core.Refused{Meta: meta, Err: e, Received: x.received}
+	refused := core.Refused{Meta: meta, Err: e, Arrival: x.arrival()}
 	if msg != nil {
 		refused.ID, refused.Method = msg.ID, msg.Method
 	}

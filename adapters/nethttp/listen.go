@@ -30,7 +30,7 @@ func (x *exchange) listen(msg *core.Message) verdict {
 	}
 	opening := core.Opening{
 		Request:  req,
-		Received: x.received,
+		Arrival:  x.arrival(),
 		Deadline: x.cutBy(),
 		Connect:  func() (core.Conn, error) { return x.connect(flush), nil },
 	}
@@ -43,6 +43,21 @@ func (x *exchange) listen(msg *core.Message) verdict {
 		return answered
 	}
 	return streaming
+}
+
+// arrival says how the request came, for the hub's observer.
+func (x *exchange) arrival() core.Arrival {
+	version := "1.1"
+	switch {
+	case x.r.ProtoMajor == 2:
+		version = "2"
+	case x.r.ProtoMajor == 1 && x.r.ProtoMinor == 0:
+		version = "1.0"
+	}
+	return core.Arrival{
+		Received: x.received, NetworkTransport: "tcp", NetworkProtocol: "http", NetworkVersion: version,
+		Header: x.r.Header.Get,
+	}
 }
 
 // checkHeaders compares the headers with the body, as the Streamable HTTP
