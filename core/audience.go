@@ -17,7 +17,9 @@ type Audience struct {
 // Principals is the audience of the named principals. Without names it is
 // nobody.
 func Principals(names ...string) Audience {
-	return Audience{principals: append([]string{}, names...)}
+	names = append([]string{}, names...)
+	slices.Sort(names)
+	return Audience{principals: slices.Compact(names)}
 }
 
 // PrincipalPrefix is the audience of all principals whose names start with the

@@ -85,6 +85,10 @@ func (s *Subscription) granted(g Grant) {
 	if g.Principal != "" {
 		s.principal = g.Principal
 	}
+	s.grantEnd = never
+	if !g.Until.IsZero() {
+		s.grantEnd = s.hub.deadlines.now() + max(0, int64(time.Until(g.Until)))
+	}
 	if g.Recheck != nil {
 		s.recheck = &recheck{check: g.Recheck, delivery: g.RecheckDelivery}
 		s.recheck.last.Store(s.hub.deadlines.now())

@@ -10,6 +10,9 @@ type index struct {
 	all  []*Subscription
 	kind [numListKind][]*Subscription
 	uris map[string]*uriEntry
+
+	// The subscriptions of each principal but nobody.
+	principals map[string][]*Subscription
 }
 
 // uriEntry is a URI that somebody is subscribed to. All its subscribers share
@@ -38,6 +41,13 @@ func (x *index) add(s *Subscription, honored Filter) {
 	s.uris = make([]uriSlot, len(honored.ResourceSubscriptions))
 	s.pending = newPending(len(s.uris))
 	x.all = append(x.all, s)
+	if s.principal != "" {
+		if x.principals == nil {
+			x.principals = make(map[string][]*Subscription)
+		}
+		s.principalPlace = int32(len(x.principals[s.principal]))
+		x.principals[s.principal] = append(x.principals[s.principal], s)
+	}
 	for k := range Kind(numListKind) {
 		if honored.has(k) {
 			s.kinds |= 1 << k
@@ -62,6 +72,13 @@ func (x *index) add(s *Subscription, honored Filter) {
 func (x *index) remove(s *Subscription) {
 	moved := takeOut(&x.all, s.place)
 	moved.place = s.place
+	if same, ok := x.principals[s.principal]; ok {
+		moved := takeOut(&same, s.principalPlace)
+		moved.principalPlace = s.principalPlace
+		if x.principals[s.principal] = same; len(same) == 0 {
+			delete(x.principals, s.principal)
+		}
+	}
 	for k := range Kind(numListKind) {
 		if s.kinds&(1<<k) != 0 {
 			moved := takeOut(&x.kind[k], s.kindPlace[k])

@@ -69,7 +69,11 @@ func (h *Hub) open(ctx context.Context, o Opening) (*Subscription, error) {
 	s := newSubscription(ctx, h, o)
 	served := false
 	defer func() {
-		if !served { // refused, or the transport panicked
+		switch {
+		case served:
+		case s.conn != nil: // the transport panicked
+			s.release(&End{Reason: Panicked})
+		default:
 			s.giveBack()
 			h.leave(s)
 		}
@@ -81,7 +85,7 @@ func (h *Hub) open(ctx context.Context, o Opening) (*Subscription, error) {
 		return nil, err
 	}
 	s.granted(grant)
-	s.endAt, s.endWith = h.lifetime(ctx, o, grant)
+	s.endAt, s.endWith = h.lifetime(ctx, o, s.grantEnd)
 	if err := h.admit(s); err != nil {
 		return nil, err
 	}
@@ -148,25 +152,21 @@ func (h *Hub) refusedBy(err error, code int, refusal Refusal, message string) er
 }
 
 // lifetime returns when, and why, the subscription is to end by itself.
-func (h *Hub) lifetime(ctx context.Context, o Opening, grant Grant) (endAt int64, reason Reason) {
-	endAt = never
-	now := time.Now()
+func (h *Hub) lifetime(ctx context.Context, o Opening, grantEnd int64) (endAt int64, reason Reason) {
+	endAt, reason = grantEnd, GrantExpired
 	earlier := func(after time.Duration, why Reason) {
 		if at := h.deadlines.now() + max(int64(after), 0); at < endAt {
 			endAt, reason = at, why
 		}
 	}
-	if !grant.Until.IsZero() {
-		earlier(grant.Until.Sub(now), GrantExpired)
-	}
 	if life := h.config.MaxLifetime; life > 0 {
 		earlier(life+time.Duration((rand.Float64()-0.5)/5*float64(life)), MaxLifetime)
 	}
 	if at, ok := ctx.Deadline(); ok {
-		earlier(beforeDeadline(at.Sub(now)), Deadline)
+		earlier(beforeDeadline(time.Until(at)), Deadline)
 	}
 	if !o.Deadline.IsZero() {
-		earlier(beforeDeadline(o.Deadline.Sub(now)), Deadline)
+		earlier(beforeDeadline(time.Until(o.Deadline)), Deadline)
 	}
 	return endAt, reason
 }

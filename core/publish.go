@@ -65,11 +65,7 @@ func (m *marking) mark(changes []Change) (err error) {
 	for _, c := range changes {
 		switch {
 		case c.Kind != KindResourceUpdated:
-			for _, s := range h.index.kind[c.Kind] {
-				if m.concerns(s) {
-					s.markKind(c.Kind, m)
-				}
-			}
+			m.kind(c.Kind)
 		case h.config.Matcher == nil:
 			m.exact(h.index.uris[c.URI])
 		default:
@@ -77,6 +73,25 @@ func (m *marking) mark(changes []Change) (err error) {
 		}
 	}
 	return err
+}
+
+func (m *marking) kind(k Kind) {
+	index := &m.hub.index
+	if len(m.to.principals) > 0 { // what others have open costs nothing
+		for _, name := range m.to.principals {
+			for _, s := range index.principals[name] {
+				if s.kinds&(1<<k) != 0 {
+					s.markKind(k, m)
+				}
+			}
+		}
+		return
+	}
+	for _, s := range index.kind[k] {
+		if m.concerns(s) {
+			s.markKind(k, m)
+		}
+	}
 }
 
 func (m *marking) concerns(s *Subscription) bool { return m.all || m.to.Includes(s.principal) }

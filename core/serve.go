@@ -126,6 +126,9 @@ func (s *Subscription) conclude(end *End, ending Reason, now int64) {
 	case now >= s.endAt:
 		ending = firstReason(ending, s.endWith)
 	}
+	if now >= s.grantEnd && ending != Revoked {
+		ending = GrantExpired // whatever else: nothing is delivered after it
+	}
 	if ending.deliversFirst() && !s.holds(now, true) {
 		ending = Revoked
 	}

@@ -19,10 +19,9 @@ type StreamInfo struct {
 
 // Streams returns the open subscriptions, in no particular order.
 func (h *Hub) Streams() []StreamInfo {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	infos := make([]StreamInfo, len(h.index.all))
-	for i, s := range h.index.all {
+	all := h.all()
+	infos := make([]StreamInfo, len(all))
+	for i, s := range all {
 		infos[i] = s.info()
 	}
 	return infos
@@ -62,9 +61,11 @@ func (h *Hub) Cancel(principal string, id ID) bool {
 	if principal == "" || !id.Valid() {
 		return false
 	}
+	h.mu.RLock()
+	defer h.mu.RUnlock()
 	var named *Subscription
-	for _, s := range h.all() {
-		if s.principal != principal || !s.id.Equal(id) {
+	for _, s := range h.index.principals[principal] {
+		if !s.id.Equal(id) {
 			continue
 		}
 		if named != nil {

@@ -25,20 +25,22 @@ type Subscription struct {
 
 	// The honored filter, and the subscription's places in the index (guarded by
 	// the hub's lock) and among the deadlines (by theirs).
-	uris      []uriSlot
-	kindPlace [numListKind]int32
-	place     int32
-	kinds     uint8 // bit k: the list kind k is honored
-	duePlace  int32 // negative: not among them
-	dueAt     int64
+	uris           []uriSlot
+	kindPlace      [numListKind]int32
+	place          int32
+	principalPlace int32
+	kinds          uint8 // bit k: the list kind k is honored
+	duePlace       int32 // negative: not among them
+	dueAt          int64
 
 	limitKey   string // counted in the hub's byKey; empty for not
 	admitted   bool   // it has a place among the live ones
 	registered bool   // it is in the index
 	watched    bool   // the Watcher was told of uris
 
-	endAt   int64 // when to end by itself, and why
-	endWith Reason
+	grantEnd int64 // when the grant ends
+	endAt    int64 // when to end by itself, and why; grantEnd or before
+	endWith  Reason
 
 	lastWrite atomic.Int64
 

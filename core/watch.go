@@ -56,14 +56,17 @@ func (ws *watches) start(ctx context.Context, uri string) error {
 	ws.mu.Unlock()
 
 	var err error
+	ws.hub.countHook(1) // waiting for another's hook is like being in it
 	select {
 	case w.turn <- struct{}{}:
+		ws.hub.countHook(-1)
 		if !w.started {
 			err = ws.hub.hook("Watcher.Start", func() error { return ws.watcher.Start(ctx, uri) })
 			w.started = err == nil
 		}
 		<-w.turn
 	case <-ctx.Done():
+		ws.hub.countHook(-1)
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -91,7 +94,9 @@ func (ws *watches) leave(uri string, w *watch) {
 	if !last {
 		return
 	}
+	ws.hub.countHook(1)
 	w.turn <- struct{}{}
+	ws.hub.countHook(-1)
 	defer func() { <-w.turn }()
 	if ws.usersOf(w) > 0 {
 		return // somebody came meanwhile, and leaves later
