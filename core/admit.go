@@ -23,7 +23,7 @@ func (h *Hub) begin() error {
 	switch limit := h.config.MaxOpening; {
 	case h.closing.Load():
 		return h.shuttingDown()
-	case limit > 0 && h.opening >= limit:
+	case limit > 0 && h.opening+h.starting >= limit:
 		return atLimit(RefusedOpening, "too many subscriptions are being opened")
 	}
 	h.opening++
@@ -33,7 +33,10 @@ func (h *Hub) begin() error {
 // admit moves a subscription whose principal is known from those that are
 // opening to the live ones.
 func (h *Hub) admit(s *Subscription) error {
-	key := h.limitKey(s.principal)
+	key, err := h.limitKey(s.principal)
+	if err != nil {
+		return err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	perKey := h.maxPerKey()
@@ -46,13 +49,23 @@ func (h *Hub) admit(s *Subscription) error {
 		return atLimit(RefusedPrincipalLimit, "too many subscriptions of this principal")
 	}
 	h.opening--
+	h.starting++
 	h.live++
 	if key != "" && perKey != math.MaxInt {
 		h.byKey[key]++
 		s.limitKey = key
 	}
-	s.admitted = true
+	s.admitted, s.starting = true, true
 	return nil
+}
+
+// started says that the watches of a subscription run: it is not on its way
+// through the hooks any more.
+func (h *Hub) started(s *Subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.starting--
+	s.starting = false
 }
 
 // leave gives back the place that a subscription took.
@@ -64,6 +77,9 @@ func (h *Hub) leave(s *Subscription) {
 	} else {
 		h.opening--
 	}
+	if s.starting {
+		h.starting--
+	}
 	if s.limitKey != "" {
 		if h.byKey[s.limitKey]--; h.byKey[s.limitKey] == 0 {
 			delete(h.byKey, s.limitKey)
@@ -73,16 +89,15 @@ func (h *Hub) leave(s *Subscription) {
 }
 
 // limitKey returns who shares the limits of a principal.
-func (h *Hub) limitKey(principal string) string {
+func (h *Hub) limitKey(principal string) (key string, err error) {
 	if h.config.LimitKey == nil {
-		return principal
+		return principal, nil
 	}
-	key := principal
-	_ = h.hook("LimitKey", func() error {
+	err = h.hook("LimitKey", func() error {
 		key = h.config.LimitKey(principal)
 		return nil
 	})
-	return key
+	return key, h.refusedBy(err, CodeInternalError, RefusedPanic, "internal error")
 }
 
 // maxPerKey returns the limit of one key.
@@ -92,7 +107,8 @@ func (h *Hub) maxPerKey() int {
 		limit = h.config.MaxStreamsPerPrincipal
 	}
 	if h.config.MaxShare > 0 {
-		limit = min(limit, max(1, int(h.config.MaxShare*float64(h.config.MaxStreams))))
+		const exact = 1e-9 // of 100 streams, 0.29 is 29 and not 28.999…
+		limit = min(limit, max(1, int(h.config.MaxShare*float64(h.config.MaxStreams)+exact)))
 	}
 	return limit
 }

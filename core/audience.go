@@ -3,7 +3,9 @@
 package core
 
 import (
+	"iter"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -23,8 +25,9 @@ func Principals(names ...string) Audience {
 }
 
 // PrincipalPrefix is the audience of all principals whose names start with the
-// prefix: those of a tenant, where names are tenant/user. The empty prefix is
-// every principal, but no subscription without one.
+// prefix: those of the tenant acme for "acme/", where names are tenant/user. The
+// separator belongs to it: "acme" is also the audience of acme2/bob. The empty
+// prefix is every principal, but no subscription without one.
 func PrincipalPrefix(prefix string) Audience {
 	return Audience{principals: []string{}, prefix: &prefix}
 }
@@ -45,4 +48,38 @@ func (a Audience) Includes(principal string) bool {
 	default:
 		return slices.Contains(a.principals, principal)
 	}
+}
+
+// parts yields audiences that are the audience together, each with names of about
+// size bytes at most.
+func (a Audience) parts(size int) iter.Seq[Audience] {
+	return func(yield func(Audience) bool) {
+		rest, total := a.principals, 0
+		for i, name := range a.principals {
+			total += len(name)
+			if total > size && i > 0 {
+				done := len(a.principals) - len(rest)
+				if !yield(Audience{principals: rest[:i-done]}) {
+					return
+				}
+				rest, total = a.principals[i:], len(name)
+			}
+		}
+		yield(Audience{principals: rest, prefix: a.prefix})
+	}
+}
+
+// key returns what two equal audiences have in common.
+func (a Audience) key() string {
+	switch {
+	case a.Everyone():
+		return ""
+	case a.prefix != nil:
+		return "^" + *a.prefix
+	}
+	var b strings.Builder
+	for _, name := range a.principals {
+		b.WriteString(strconv.Quote(name))
+	}
+	return b.String()
 }

@@ -34,8 +34,8 @@ func (f AuthorizerFunc) Authorize(ctx context.Context, principal string, filter 
 // as long as it holds. The zero Grant is for whom the transport named and never
 // ends.
 type Grant struct {
-	// Principal is whom the grant is for. Empty means the principal that the
-	// transport named.
+	// Principal is whom the grant is for, which is what limits and audiences go by.
+	// Empty means the principal that the transport named.
 	Principal string
 
 	// Until is when the grant ends: the subscription is then ended with its
@@ -46,12 +46,15 @@ type Grant struct {
 	// each time that the keep-alive time has passed since the last answer (15 s
 	// where keep-alives are off), and before the keep-alive is written. An error,
 	// whatever it says, ends the subscription with its result and the reason
-	// revoked, and nothing that is pending is delivered. It runs on the
-	// subscription's goroutine; its context ends after 10 s.
+	// revoked, and nothing that is pending is delivered. So does a panic. It runs on
+	// the subscription's goroutine; its context ends after 10 s, or when the
+	// subscription is to end anyway. A Recheck that does not heed its context holds
+	// up the end of its subscription, and nothing else.
 	Recheck func(ctx context.Context) error
 
-	// RecheckDelivery asks before each delivery as well. It costs one call for
-	// each batch of each stream: for rights that end without notice.
+	// RecheckDelivery asks before each delivery as well, and nothing is delivered
+	// that was published after the question. It costs one call for each batch of
+	// each stream: for rights that end without notice.
 	RecheckDelivery bool
 }
 
@@ -82,12 +85,12 @@ func (h *Hub) authorize(ctx context.Context, o Opening) (grant Grant, err error)
 
 // granted takes over what a grant says of the subscription.
 func (s *Subscription) granted(g Grant) {
-	if g.Principal != "" {
-		s.principal = g.Principal
+	if g.Principal != "" && g.Principal != s.principal {
+		s.principal, s.renamed = g.Principal, true
 	}
 	s.grantEnd = never
 	if !g.Until.IsZero() {
-		s.grantEnd = s.hub.deadlines.now() + max(0, int64(time.Until(g.Until)))
+		s.grantEnd = later(s.hub.deadlines.now(), max(0, time.Until(g.Until)))
 	}
 	if g.Recheck != nil {
 		s.recheck = &recheck{check: g.Recheck, delivery: g.RecheckDelivery}
@@ -95,19 +98,58 @@ func (s *Subscription) granted(g Grant) {
 	}
 }
 
-// holds reports whether the grant still holds. It asks where it is time to.
+// A lapse is the end of a grant, as an error: nothing more may be delivered, and
+// the subscription ends with its result.
+type lapse struct{ reason Reason }
+
+func (l *lapse) Error() string { return "core: the grant has ended: " + string(l.reason) }
+
+// permit asks, where it is time to, whether what is pending may be delivered. It
+// fails with a [lapse]. What is asked for each delivery is set apart before, so
+// that the answer is not about what was published after the question.
 //
 //go:noinline
-func (s *Subscription) holds(now int64, delivering bool) bool {
-	r := s.recheck
-	if r == nil || now < s.recheckAt() && !(delivering && r.delivery) {
-		return true
+func (s *Subscription) permit(b *batch) error {
+	switch r := s.recheck; {
+	case r.delivery && b.setApart(), !r.delivery && s.hub.deadlines.now() >= s.recheckAt():
+		return s.ask()
+	default:
+		return nil
+	}
+}
+
+// ask asks whether the grant still holds. It fails with a [lapse], or with the
+// context's error where the client has gone meanwhile.
+//
+//go:noinline
+func (s *Subscription) ask() error {
+	wait := recheckTimeout
+	left := time.Duration(s.endAt - s.hub.deadlines.now())
+	if left > 0 { // else this is about the last delivery
+		wait = min(wait, left)
 	}
 	err := s.hub.hook("Grant.Recheck", func() error {
-		ctx, cancel := context.WithTimeout(s.ctx, recheckTimeout)
+		ctx, cancel := context.WithTimeout(s.ctx, wait)
 		defer cancel()
-		return r.check(ctx)
+		return s.recheck.check(ctx)
 	})
-	r.last.Store(s.hub.deadlines.now())
-	return err == nil
+	now := s.hub.deadlines.now()
+	s.recheck.last.Store(now)
+	s.mu.Lock()
+	revoked := s.ending == Revoked
+	s.mu.Unlock()
+	gone := s.ctx.Err()
+	switch {
+	case gone != nil && !errors.Is(gone, context.DeadlineExceeded):
+		return gone
+	case revoked:
+		return &lapse{Revoked}
+	case now >= s.grantEnd:
+		return &lapse{GrantExpired}
+	case err != nil && left > 0 && now >= s.endAt: // it was not given its time
+		return &lapse{s.endWith}
+	case err != nil:
+		return &lapse{Revoked}
+	}
+	return nil
 }

@@ -11,12 +11,15 @@ import (
 // shared by all subscriptions, and their size would be stack for each.
 type batch struct {
 	s     *Subscription
-	buf   []byte // scratch space for one message
+	from  *pending // what it is taken from
+	apart pending  // what was set apart for it
+	buf   []byte   // scratch space for one message
 	sent  [NumKinds]int
 	total int // of sent
 	bytes int
 
 	// What the observer is told of what was taken.
+	taken     int64
 	oldest    [NumKinds]int64
 	coalesced [NumKinds]int
 	origins   []Origin
@@ -26,7 +29,7 @@ var batches = sync.Pool{New: func() any { return new(batch) }}
 
 func newBatch(s *Subscription) *batch {
 	b := batches.Get().(*batch)
-	b.s = s
+	b.s, b.from = s, &s.pending
 	return b
 }
 
@@ -40,15 +43,41 @@ func (b *batch) free() {
 	}
 }
 
+// setApart takes all that is pending, so that what comes later is not part of the
+// batch, and reports whether there is anything.
+func (b *batch) setApart() bool {
+	s := b.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pending.empty() {
+		return false
+	}
+	b.apart, s.pending = s.pending, newPending(len(s.uris))
+	b.from = &b.apart
+	b.takeObserved()
+	return true
+}
+
+// takeObserved takes what the observer is told of what is taken. The
+// subscription's lock must be held.
+func (b *batch) takeObserved() {
+	o := b.s.observed
+	if o == nil {
+		return
+	}
+	b.taken = b.s.hub.deadlines.now()
+	b.oldest, b.coalesced, b.origins = o.oldest, o.coalesced, o.origins
+	o.oldest, o.coalesced, o.origins = [NumKinds]int64{}, [NumKinds]int{}, nil
+}
+
 // writePending takes what is pending, in parts where it is much, and writes a
 // notification for each member.
 func (b *batch) writePending() error {
 	s := b.s
 	s.mu.Lock()
-	kinds, set, below, words := s.pending.takeKinds(), s.pending.takeWord(0), s.pending.takeBelow(), s.pending.words()
-	if o := s.observed; o != nil {
-		b.oldest, b.coalesced, b.origins = o.oldest, o.coalesced, o.origins
-		o.oldest, o.coalesced, o.origins = [NumKinds]int64{}, [NumKinds]int{}, nil
+	kinds, set, below, words := b.from.takeKinds(), b.from.takeWord(0), b.from.takeBelow(), b.from.words()
+	if b.from != &b.apart {
+		b.takeObserved()
 	}
 	s.mu.Unlock()
 	for ; kinds != 0; kinds &= kinds - 1 {
@@ -69,7 +98,7 @@ func (b *batch) writePending() error {
 			break
 		}
 		s.mu.Lock()
-		set = s.pending.takeWord(w)
+		set = b.from.takeWord(w)
 		s.mu.Unlock()
 	}
 	for _, uri := range below {

@@ -23,6 +23,14 @@ type deadlines struct {
 	armed int64       // when the timer fires; never where it does not
 }
 
+// later returns the time d after at, or never where it is too far away.
+func later(at int64, d time.Duration) int64 {
+	if d > 0 && at > never-int64(d) {
+		return never
+	}
+	return at + int64(d)
+}
+
 // now returns the time since the epoch in nanoseconds.
 func (d *deadlines) now() int64 { return int64(time.Since(d.epoch)) }
 

@@ -36,13 +36,13 @@ type Config struct {
 	// comes back. 10,000 by default.
 	MaxStreams int
 
-	// MaxStreamsPerPrincipal is how many of them one principal may have. None by
-	// default: an application without principals would be shut out.
+	// MaxStreamsPerPrincipal is how many of them one principal may have. No limit
+	// by default: an application without principals would be shut out.
 	MaxStreamsPerPrincipal int
 
 	// MaxShare is the part of MaxStreams, between 0 and 1, that one principal may
 	// have, so that the places left for others follow a changed MaxStreams. The
-	// smaller one of the two limits counts. None by default.
+	// smaller one of the two limits counts. No limit by default.
 	MaxShare float64
 
 	// LimitKey says who shares a principal's limits: it returns the same key for
@@ -52,7 +52,7 @@ type Config struct {
 
 	// MaxOpening is how many requests may be on their way through Authorizer and
 	// Watcher at one time, which protects what is behind those when every client
-	// comes back at once. None by default.
+	// comes back at once. No limit by default.
 	MaxOpening int
 
 	// Limits bound one request.
@@ -71,12 +71,22 @@ type Config struct {
 	Matcher    Matcher    // nil matches exactly
 	Observer   Observer   // nil for none
 
+	// Broker connects the hub with those of other nodes. By default there are none.
+	// A hub with a broker runs goroutines of its own until Shutdown has returned.
+	Broker Broker
+
+	// GapSpread is the time over which all subscriptions are told that everything
+	// changed after the broker was away, since each of them makes its client fetch.
+	// 3 s by default; negative for at once.
+	GapSpread time.Duration
+
 	// OnEnd is called once for each subscription that was acknowledged, on its
 	// own goroutine, after it has been released.
 	OnEnd func(End)
 
-	// Logger gets one line at debug level for each ended subscription, and an
-	// error for each panic of a hook. Nothing is logged by default.
+	// Logger gets one line at debug level for each ended subscription, a warning
+	// for each burst of refusals at a limit, and an error for each panic of a hook.
+	// Nothing is logged by default.
 	Logger *slog.Logger
 }
 
@@ -94,17 +104,20 @@ type Hub struct {
 	log        *slog.Logger
 	deadlines  deadlines
 	watches    watches
+	link       *link // nil without a broker
 
 	stats stats
 	mode  atomic.Int32 // a Mode; set under mu
 
 	serial  atomic.Uint64 // of the newest subscription
+	covered atomic.Uint64 // changes that the Matcher was asked for
 	hooks   atomic.Int64  // hooks running on goroutines of subscriptions
 	closing atomic.Bool   // set under mu
 
 	mu       sync.RWMutex
 	index    index
 	opening  int            // requests that are not yet admitted
+	starting int            // of the live subscriptions, those whose watches are starting
 	live     int            // subscriptions from admission to release
 	byKey    map[string]int // the live ones of each limit key
 	drainEnd time.Time      // when the last subscription is asked to end; closing only
@@ -124,6 +137,9 @@ func NewHub(config Config) (*Hub, error) {
 	}
 	if config.MaxStreams == 0 {
 		config.MaxStreams = DefaultMaxStreams
+	}
+	if config.GapSpread == 0 {
+		config.GapSpread = DefaultGapSpread
 	}
 	config.Limits = config.Limits.withDefaults()
 	l := config.Limits
@@ -159,6 +175,9 @@ func NewHub(config Config) (*Hub, error) {
 	}
 	h.changed = sync.NewCond(&h.mu)
 	h.watches.hub = h
+	if config.Broker != nil {
+		h.link = newLink(h, config.Broker)
+	}
 	return h, nil
 }
 

@@ -16,6 +16,17 @@ import (
 // An ID is a label and nothing else: two clients may well choose the same one.
 type ID struct{ raw string }
 
+// ParseID returns the id that the JSON value raw is, for who reads messages that
+// are not requests. It fails with an [*Error] where raw is neither a string nor an
+// integer.
+func ParseID(raw []byte) (ID, error) {
+	if checkJSON(raw) != nil {
+		return ID{}, invalidRequest("the id is not valid JSON")
+	}
+	raw = bytes.TrimSpace(raw)
+	return parseID(raw, len(raw))
+}
+
 // parseID returns the id that the valid JSON value raw is. MCP allows strings and
 // integers; a number with a fraction or an exponent is refused even where its
 // value is whole, since readers disagree on what it is.
@@ -47,10 +58,11 @@ func (id ID) MarshalJSON() ([]byte, error) {
 
 // Equal reports whether both are the same id: the same type and the same value,
 // however its characters are escaped. 1 and "1" are two ids.
-func (id ID) Equal(other ID) bool { return id.key() == other.key() }
+func (id ID) Equal(other ID) bool { return id.Key() == other.Key() }
 
-// key returns what two equal ids have in common.
-func (id ID) key() string {
+// Key returns what two equal ids have in common, to index by: [ID.Equal] ids have
+// equal keys, and others do not.
+func (id ID) Key() string {
 	if !strings.Contains(id.raw, `\`) {
 		return id.raw
 	}

@@ -17,6 +17,10 @@ import (
 // later, and far beyond what the protocol needs.
 const maxDepth = 64
 
+// unreadable is the nesting over which encoding/json takes valid JSON for
+// invalid.
+const unreadable = 10_000
+
 var (
 	errNotJSON = errors.New("core: not valid JSON")
 	errTooDeep = errors.New("core: nested too deeply")
@@ -26,11 +30,12 @@ var (
 // deeper than maxDepth. It looks at the depth first, so that no later reader
 // recurses into a hostile one.
 func checkJSON(data []byte) error {
-	deep := depth(data) > maxDepth
-	if !json.Valid(data) || !utf8.Valid(data) {
+	switch deepest := depth(data); {
+	case deepest > unreadable:
+		return errTooDeep
+	case !json.Valid(data) || !utf8.Valid(data):
 		return errNotJSON
-	}
-	if deep {
+	case deepest > maxDepth:
 		return errTooDeep
 	}
 	return nil

@@ -9,8 +9,8 @@ type Mode int32
 const (
 	// ModeServe serves.
 	ModeServe Mode = iota
-	// ModeComplete acknowledges nothing and completes at once: clients that insist
-	// on a subscription get one that is over.
+	// ModeComplete acknowledges an empty filter and completes at once: clients that
+	// insist on a subscription get one that is over.
 	ModeComplete
 	// ModeNotFound answers as if there were no such method.
 	ModeNotFound

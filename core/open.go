@@ -99,6 +99,7 @@ func (h *Hub) open(ctx context.Context, o Opening) (*Subscription, error) {
 		return nil, err
 	}
 	s.watched = true
+	h.started(s)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -155,12 +156,13 @@ func (h *Hub) refusedBy(err error, code int, refusal Refusal, message string) er
 func (h *Hub) lifetime(ctx context.Context, o Opening, grantEnd int64) (endAt int64, reason Reason) {
 	endAt, reason = grantEnd, GrantExpired
 	earlier := func(after time.Duration, why Reason) {
-		if at := h.deadlines.now() + max(int64(after), 0); at < endAt {
+		if at := later(h.deadlines.now(), max(0, after)); at < endAt {
 			endAt, reason = at, why
 		}
 	}
 	if life := h.config.MaxLifetime; life > 0 {
-		earlier(life+time.Duration((rand.Float64()-0.5)/5*float64(life)), MaxLifetime)
+		jitter := time.Duration((rand.Float64() - 0.5) / 5 * float64(life))
+		earlier(time.Duration(later(int64(life), jitter)), MaxLifetime)
 	}
 	if at, ok := ctx.Deadline(); ok {
 		earlier(beforeDeadline(time.Until(at)), Deadline)

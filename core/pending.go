@@ -16,6 +16,7 @@ type pending struct {
 type morePending struct {
 	words []uint64 // bit i of word w: the filter's URI 64(w+1) + i
 	below []string // resources covered by a subscribed URI, sorted
+	last  uint64   // the change that was last marked here
 }
 
 // maxBelow is how many resources below its subscribed URIs a subscription keeps
@@ -28,6 +29,14 @@ func newPending(uris int) pending {
 		p.more = &morePending{words: make([]uint64, (uris-1)/64)}
 	}
 	return p
+}
+
+// empty reports whether nothing is pending.
+func (p *pending) empty() bool {
+	if p.kinds != 0 || p.first != 0 {
+		return false
+	}
+	return p.more == nil || len(p.more.below) == 0 && !slices.ContainsFunc(p.more.words, func(w uint64) bool { return w != 0 })
 }
 
 // word returns the word that holds the bit of the filter's URI i.
@@ -63,11 +72,20 @@ func (p *pending) markURI(i int32) bool {
 	return changed
 }
 
-// markBelow adds the resource uri, which the filter's URI i covers.
-func (p *pending) markBelow(i int32, uri string, maxLength int) bool {
+// isNew reports whether the change with the given number was not the last one
+// marked below a subscribed URI. Where several of them cover a change, it is one
+// all the same.
+func (p *pending) isNew(change uint64) bool {
 	if p.more == nil {
 		p.more = &morePending{}
 	}
+	last := p.more.last
+	p.more.last = change
+	return change != last
+}
+
+// markBelow adds the resource uri, which the filter's URI i covers.
+func (p *pending) markBelow(i int32, uri string, maxLength int) bool {
 	at, found := slices.BinarySearch(p.more.below, uri)
 	switch {
 	case found:

@@ -15,7 +15,12 @@ import (
 //
 // It fails, and publishes nothing, if a change is malformed. ctx goes to the
 // Observer; its end does not stop a publish, since a change half published would
-// be lost. Publishing to a hub that is closing or closed is no error.
+// be lost. With a Broker, the changes go to the hubs of other nodes as well, behind
+// the caller's back: a broker that is slow or away holds up nothing here.
+//
+// Publishing to a hub that is closing or closed is no error, unless it has a
+// Broker and Shutdown has returned: then the other nodes cannot be told any more,
+// and the error is [ErrShutdown].
 func (h *Hub) Publish(ctx context.Context, changes ...Change) error {
 	return h.PublishTo(ctx, Audience{}, changes...)
 }
@@ -29,24 +34,36 @@ func (h *Hub) PublishTo(ctx context.Context, to Audience, changes ...Change) err
 			return err
 		}
 	}
-	m := marking{hub: h, to: to, all: to.Everyone(), now: h.deadlines.now()}
+	origin, err := h.apply(ctx, to, changes)
+	if h.link != nil {
+		if h.link.ctx.Err() != nil {
+			return ErrShutdown
+		}
+		h.link.publish(to, changes, origin)
+	}
+	return err
+}
+
+// apply marks the hub's own subscriptions.
+func (h *Hub) apply(ctx context.Context, to Audience, changes []Change) (origin any, err error) {
+	m := marking{hub: h, to: to, all: to.Everyone(), now: max(1, h.deadlines.now())} // 0 is no time
 	o := h.config.Observer
 	if o == nil {
-		return m.mark(changes)
+		return nil, m.mark(changes)
 	}
 	var published func()
 	_ = h.guard("Observer.Publishing", func() error {
 		m.origin, published = o.Publishing(ctx, changes)
 		return nil
 	})
-	err := m.mark(changes)
+	err = m.mark(changes)
 	if published != nil {
 		_ = h.guard("Observer.Publishing", func() error {
 			published()
 			return nil
 		})
 	}
-	return err
+	return m.origin, err
 }
 
 // marking is one publish, under the hub's lock.
@@ -55,7 +72,8 @@ type marking struct {
 	to     Audience
 	all    bool // to is everybody
 	now    int64
-	origin any // for the observers of the streams
+	origin any    // for the observers of the streams
+	change uint64 // the number of the one being marked, where a Matcher is asked
 }
 
 func (m *marking) mark(changes []Change) (err error) {
@@ -109,9 +127,10 @@ func (m *marking) exact(entry *uriEntry) {
 
 // covered marks the subscriptions to every URI that the Matcher names for uri. A
 // Matcher that panics loses no change: everybody who listens to a resource is
-// told that it changed.
-func (m *marking) covered(uri string) error {
+// told that it changed. It has a copy of m, since that is allocated here alone.
+func (m marking) covered(uri string) error {
 	index := &m.hub.index
+	m.change = m.hub.covered.Add(1)
 	same := index.uris[uri]
 	failed := m.hub.guard("Matcher.Cover", func() error {
 		m.hub.config.Matcher.Cover(uri, func(subscribed string) bool {
@@ -125,7 +144,7 @@ func (m *marking) covered(uri string) error {
 			}
 			for _, sub := range entry.subscribers {
 				if m.concerns(sub.s) && (same == nil || !sub.s.subscribedTo(same)) {
-					sub.s.markBelow(sub.i, uri, m)
+					sub.s.markBelow(sub.i, uri, &m)
 				}
 			}
 			return true

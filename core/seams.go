@@ -98,8 +98,8 @@ type Refused struct {
 }
 
 // StreamObserver is told of the life of one subscription. Its methods are
-// called by one goroutine at a time, in this order: Acknowledged once, Delivered
-// and KeptAlive any number of times, Closed once.
+// called by one goroutine at a time, in this order: Acknowledged once, unless the
+// Conn panicked, Delivered and KeptAlive any number of times, Closed once.
 type StreamObserver interface {
 	// Acknowledged is called once the acknowledgment was flushed, or failed.
 	Acknowledged(err error)
@@ -115,6 +115,7 @@ type StreamObserver interface {
 // Delivery is one batch of notifications: what was pending when the
 // subscription's goroutine woke up.
 type Delivery struct {
+	Taken     time.Time           // when it was taken from what is pending
 	Sent      [NumKinds]int       // notifications written
 	Coalesced [NumKinds]int       // changes that an unsent one already stood for
 	Oldest    [NumKinds]time.Time // when the oldest change in it was published

@@ -29,6 +29,7 @@ func (s *Subscription) acknowledge(conn Conn, o Opening, honored Filter) {
 	}
 	switch {
 	case err != nil:
+		s.conn = failedConn{err}
 		s.end(writeReason(s.ctx, err))
 	case panicked != nil:
 		s.end(Panicked)
@@ -37,6 +38,14 @@ func (s *Subscription) acknowledge(conn Conn, o Opening, honored Filter) {
 	}
 	s.hub.deadlines.add(s)
 }
+
+// failedConn takes the place of a Conn that failed at the acknowledgment: nothing
+// may follow, whatever else ends the subscription.
+type failedConn struct{ err error }
+
+func (c failedConn) WriteMessage([]byte) error { return c.err }
+func (c failedConn) WriteKeepAlive() error     { return c.err }
+func (c failedConn) Flush() error              { return c.err }
 
 // observe gets the subscription's observer.
 func (s *Subscription) observe(o Opening) error {
@@ -90,16 +99,12 @@ func (s *Subscription) step(end *End) (over bool) {
 		s.conclude(end, ending, now)
 		return true
 	}
-	if s.recheck != nil && (dirty || tick) && !s.holds(now, dirty) {
-		s.conclude(end, Revoked, now)
-		return true
-	}
 	var err error
 	switch {
 	case dirty:
 		err = s.deliver(false)
-	case tick && now >= s.keepAliveAt():
-		err = s.keepAlive()
+	case tick:
+		err = s.ticked(now)
 	}
 	if err == nil {
 		return false
@@ -116,6 +121,9 @@ func (s *Subscription) conclude(end *End, ending Reason, now int64) {
 	switch err := s.ctx.Err(); {
 	case ending == SlowClient, ending == WriteError, ending == ClientClosed, ending == Panicked:
 		*end = End{Reason: ending}
+		if failed, ok := s.conn.(failedConn); ok {
+			end.Err = failed.err
+		}
 		return
 	case errors.Is(err, context.DeadlineExceeded):
 		// The context has ended but the connection has not.
@@ -129,10 +137,7 @@ func (s *Subscription) conclude(end *End, ending Reason, now int64) {
 	if now >= s.grantEnd && ending != Revoked {
 		ending = GrantExpired // whatever else: nothing is delivered after it
 	}
-	if ending.deliversFirst() && !s.holds(now, true) {
-		ending = Revoked
-	}
-	*end = s.finish(ending)
+	*end = s.finish(ending, ending.deliversFirst())
 }
 
 func firstReason(asked, due Reason) Reason {
@@ -142,10 +147,14 @@ func firstReason(asked, due Reason) Reason {
 	return due
 }
 
-// failed ends the subscription after a failed write or hook.
+// failed ends the subscription after a failed write or hook, or a lapse.
 //
 //go:noinline
 func (s *Subscription) failed(end *End, err error) {
+	if l := (*lapse)(nil); errors.As(err, &l) {
+		*end = s.finish(l.reason, false)
+		return
+	}
 	if errors.Is(err, errHookPanicked) {
 		*end = End{Reason: Panicked, Err: err}
 		return
@@ -157,7 +166,13 @@ func (s *Subscription) failed(end *End, err error) {
 // set, and the result behind them if it is the last time. It flushes once.
 func (s *Subscription) deliver(last bool) error {
 	b := newBatch(s)
-	err := b.writePending()
+	var err error
+	if s.recheck != nil {
+		err = s.permit(b)
+	}
+	if err == nil {
+		err = b.writePending()
+	}
 	if err == nil && last {
 		err = b.writeResult()
 	}
@@ -193,6 +208,7 @@ func (s *Subscription) delivered(b *batch, err error) error {
 func (s *Subscription) tellDelivered(b *batch, err error) error {
 	d := &s.observed.delivery
 	*d = Delivery{Sent: b.sent, Coalesced: b.coalesced, Origins: b.origins, Bytes: b.bytes, Err: err}
+	d.Taken = s.hub.deadlines.epoch.Add(time.Duration(b.taken))
 	for k, at := range b.oldest {
 		if at != 0 {
 			d.Oldest[k] = s.hub.deadlines.epoch.Add(time.Duration(at))
@@ -202,6 +218,20 @@ func (s *Subscription) tellDelivered(b *batch, err error) error {
 		s.observed.Delivered(d)
 		return nil
 	})
+}
+
+// ticked does what is due by time: it asks whether the grant still holds, and
+// then, after enough silence, writes a sign of life.
+func (s *Subscription) ticked(now int64) error {
+	if now >= s.recheckAt() {
+		if err := s.ask(); err != nil {
+			return err
+		}
+	}
+	if now >= s.keepAliveAt() {
+		return s.keepAlive()
+	}
+	return nil
 }
 
 // keepAlive writes a sign of life.
@@ -227,11 +257,15 @@ func (s *Subscription) keepAlive() error {
 	return err
 }
 
-// finish ends the subscription with its result.
-func (s *Subscription) finish(reason Reason) End {
+// finish ends the subscription with its result, and with what is pending before
+// it.
+func (s *Subscription) finish(reason Reason, pending bool) End {
 	end := End{Reason: reason}
-	if reason.deliversFirst() {
+	if pending {
 		end.Err = s.deliver(true)
+		if l := (*lapse)(nil); errors.As(end.Err, &l) {
+			return s.finish(l.reason, false)
+		}
 	} else {
 		b := newBatch(s)
 		if end.Err = b.writeResult(); end.Err == nil {
@@ -263,6 +297,7 @@ func (s *Subscription) flush() error {
 // release gives back everything, whatever the end, and tells who wants to know.
 func (s *Subscription) release(end *End) {
 	h := s.hub
+	defer h.leave(s) // also where a hook or the logger ends the goroutine
 	end.Stream = s.info()
 	s.giveBack()
 	if o := s.observed; o != nil {
@@ -274,5 +309,4 @@ func (s *Subscription) release(end *End) {
 	}
 	h.log.Debug("mcplisten: subscription ended", "serial", s.serial, "reason", end.Reason, "graceful", end.Graceful,
 		"age", time.Since(s.opened), "delivered", end.Stream.Delivered, "error", end.Err)
-	h.leave(s)
 }

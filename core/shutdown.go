@@ -28,6 +28,9 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 		}
 		return h.opening + h.live
 	}
+	if h.link != nil {
+		defer h.link.close(ctx)
+	}
 	stop := context.AfterFunc(ctx, func() {
 		h.rush()
 		h.mu.Lock()
@@ -39,6 +42,9 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 	defer h.mu.Unlock()
 	for left() > 0 && ctx.Err() == nil {
 		h.changed.Wait()
+	}
+	if h.opening+h.live == 0 || ctx.Err() != nil {
+		h.rush() // whoever was to end the next one can go, or has to hurry
 	}
 	if left() > 0 {
 		return fmt.Errorf("core: shutdown: %d subscriptions are still ending: %w", h.opening+h.live, ctx.Err())
@@ -80,38 +86,29 @@ func (h *Hub) startClosing(ctx context.Context) {
 // clients come back to whatever the load balancer then chooses. Which ones is
 // left to chance. It returns how many were ended, once all were asked to; it does
 // not wait for them. The reason is completed. Where ctx ends, the rest stays
-// open.
+// open; where the hub is shut down meanwhile, that ends the rest.
 func (h *Hub) Drain(ctx context.Context, share float64, spread time.Duration) (int, error) {
 	if !(share >= 0 && share <= 1) || spread < 0 {
 		return 0, fmt.Errorf("core: drain: the share is not between 0 and 1, or the spread is negative")
 	}
 	all := h.all()
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return spreadEnds(ctx, all[:int(share*float64(len(all))+0.5)], Completed, spread), ctx.Err()
+	until, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(h.closed, cancel)
+	defer stop()
+	return spreadEnds(until, all[:int(share*float64(len(all))+0.5)], Completed, spread), ctx.Err()
 }
 
 // spreadEnds asks the subscriptions to end, the first at once and the last after
 // spread, and returns how many were not ending already. When ctx ends, it does
 // not wait any more: a shutdown ends the rest at once, anything else spares it.
 func spreadEnds(ctx context.Context, all []*Subscription, reason Reason, spread time.Duration) int {
-	start, ended := time.Now(), 0
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for i, s := range all {
-		if i > 0 && spread > 0 {
-			at := start.Add(time.Duration(float64(spread) * float64(i) / float64(len(all)-1)))
-			timer.Reset(time.Until(at))
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-			}
-		}
-		if ctx.Err() != nil && reason != Shutdown {
-			break
-		}
-		if s.end(reason) {
+	ended := 0
+	paced(ctx, len(all), spread, func(i int) {
+		if (ctx.Err() == nil || reason == Shutdown) && all[i].end(reason) {
 			ended++
 		}
-	}
+	})
 	return ended
 }

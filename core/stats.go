@@ -12,17 +12,22 @@ import (
 // Stats count what a hub has done since it was made.
 type Stats struct {
 	Open      int                // subscriptions now
-	Opening   int                // requests now on their way through the hooks
+	Opening   int                // requests now on their way through Authorizer and Watcher
 	Refused   map[Refusal]uint64 // refused requests by cause
 	Closed    map[Reason]uint64  // ended subscriptions by reason
 	Unflushed uint64             // graceful ends whose result did not get out
+	Broker    *BrokerStats       // nil without a broker
 }
 
 // Stats returns the hub's statistics.
 func (h *Hub) Stats() Stats {
 	h.mu.RLock()
-	st := Stats{Open: h.live, Opening: h.opening}
+	st := Stats{Open: h.live - h.starting, Opening: h.opening + h.starting}
 	h.mu.RUnlock()
+	if h.link != nil {
+		h.link.count(func(s *BrokerStats) { b := *s; st.Broker = &b })
+		st.Broker.Unsent = h.link.outbox.unsent()
+	}
 	h.stats.mu.Lock()
 	defer h.stats.mu.Unlock()
 	st.Refused = copyCounts(h.stats.refused)

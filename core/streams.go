@@ -12,7 +12,7 @@ type StreamInfo struct {
 	ID        ID        // the client's name for it, which others may use too
 	Principal string    // empty for nobody
 	Opened    time.Time // when the request was received
-	LastWrite time.Time // when something was last written to the client
+	LastWrite time.Time // when something was last written to the client; before that, when it was opened
 	Filter    Filter    // the honored filter
 	Counts
 }
@@ -31,7 +31,12 @@ func (h *Hub) Streams() []StreamInfo {
 // writes the result and closes for the reason completed. It does not wait. It
 // reports whether there was such a subscription that nothing else was ending.
 func (h *Hub) End(serial uint64) bool {
-	return h.EndWhere(func(s StreamInfo) bool { return s.Serial == serial }) == 1
+	for _, s := range h.all() {
+		if s.serial == serial {
+			return s.end(Completed)
+		}
+	}
+	return false
 }
 
 // EndWhere ends every subscription that pick returns true for, as End does, and
@@ -55,17 +60,33 @@ func (h *Hub) endWhere(reason Reason, pick func(StreamInfo) bool) int {
 
 // Cancel ends the subscription that principal opened with the given request id,
 // as the client's own doing: without a result. It does so only where the two
-// name exactly one, and reports whether they did. Nobody, the empty principal,
-// has none to cancel: no caller can end another's.
+// name exactly one, and reports whether they did. principal is who asks now, as
+// the transport authenticated them, and must be who asked then: a subscription
+// whose [Grant] names another principal is nobody's to cancel. Neither has nobody,
+// the empty principal, any. So no caller can end another's.
+//
+// With a Broker, a cancellation that names none here is passed on to the other
+// nodes; what they do with it is not reported.
 func (h *Hub) Cancel(principal string, id ID) bool {
 	if principal == "" || !id.Valid() {
 		return false
 	}
+	if h.cancel(principal, id) {
+		return true
+	}
+	if h.link != nil && len(principal)+len(id.raw) <= perMessage {
+		h.link.outbox.addCancel(nodeCancel{principal, id.raw})
+	}
+	return false
+}
+
+// cancel is Cancel on this node.
+func (h *Hub) cancel(principal string, id ID) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	var named *Subscription
 	for _, s := range h.index.principals[principal] {
-		if !s.id.Equal(id) {
+		if s.renamed || !s.id.Equal(id) || s.isEnding() {
 			continue
 		}
 		if named != nil {

@@ -35,8 +35,10 @@ type Subscription struct {
 
 	limitKey   string // counted in the hub's byKey; empty for not
 	admitted   bool   // it has a place among the live ones
+	starting   bool   // its watches are not started yet
 	registered bool   // it is in the index
 	watched    bool   // the Watcher was told of uris
+	renamed    bool   // the grant is for another principal than the one who asked
 
 	grantEnd int64 // when the grant ends
 	endAt    int64 // when to end by itself, and why; grantEnd or before
@@ -75,7 +77,7 @@ type Counts struct {
 }
 
 func newSubscription(ctx context.Context, h *Hub, o Opening) *Subscription {
-	return &Subscription{
+	s := &Subscription{
 		hub:       h,
 		ctx:       ctx,
 		id:        o.Request.ID,
@@ -85,6 +87,8 @@ func newSubscription(ctx context.Context, h *Hub, o Opening) *Subscription {
 		wake:      make(chan struct{}, 1),
 		duePlace:  -1,
 	}
+	s.lastWrite.Store(h.deadlines.now())
+	return s
 }
 
 // giveBack releases everything that the subscription holds of the hub but its
@@ -104,18 +108,51 @@ func (s *Subscription) giveBack() {
 // The mark methods are called by publishers. They make a change pending.
 
 func (s *Subscription) markKind(k Kind, m *marking) {
-	s.mu.Lock()
+	if !s.lockFor(m) {
+		return
+	}
 	s.marked(s.pending.markKind(k), Change{Kind: k}, m)
 }
 
 func (s *Subscription) markURI(i int32, uri string, m *marking) {
-	s.mu.Lock()
+	if !s.lockFor(m) {
+		return
+	}
 	s.marked(s.pending.markURI(i), ResourceUpdated(uri), m)
 }
 
 func (s *Subscription) markBelow(i int32, uri string, m *marking) {
-	s.mu.Lock()
+	if !s.lockFor(m) {
+		return
+	}
+	if !s.pending.isNew(m.change) {
+		s.mu.Unlock()
+		return
+	}
 	s.marked(s.pending.markBelow(i, uri, s.hub.config.Limits.MaxURILength), ResourceUpdated(uri), m)
+}
+
+// lockFor locks the subscription for a mark, unless its grant has ended: what is
+// published from then on is not for it, even where a batch is still being written.
+func (s *Subscription) lockFor(m *marking) bool {
+	s.mu.Lock()
+	if m.now < s.grantEnd && s.ending != Revoked {
+		return true
+	}
+	s.mu.Unlock()
+	return false
+}
+
+// markAll makes everything of the honored filter pending.
+func (s *Subscription) markAll(m *marking) {
+	for k := range Kind(numListKind) {
+		if s.kinds&(1<<k) != 0 {
+			s.markKind(k, m)
+		}
+	}
+	for i := range s.uris {
+		s.markURI(int32(i), s.uris[i].entry.uri, m)
+	}
 }
 
 // marked ends a mark: it counts, unlocks and wakes the subscription's goroutine.
@@ -143,18 +180,20 @@ func (s *Subscription) marked(changed bool, c Change, m *marking) {
 }
 
 // rouse wakes the subscription's goroutine, now or when it looks next.
-func (s *Subscription) rouse() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
+func (s *Subscription) rouse() { signal(s.wake) }
 
 // end asks the subscription to end for the given reason. The first reason
-// counts; it reports whether it was this one.
+// counts, but that a revocation goes before every end that would still deliver
+// what is pending. It reports whether it was this one.
 func (s *Subscription) end(reason Reason) bool {
 	s.mu.Lock()
 	first := s.ending == ""
+	if reason == Revoked {
+		switch s.ending {
+		case Completed, MaxLifetime, Deadline, Shutdown:
+			first = true
+		}
+	}
 	if first {
 		s.ending = reason
 	}
@@ -165,6 +204,12 @@ func (s *Subscription) end(reason Reason) bool {
 	return first
 }
 
+func (s *Subscription) isEnding() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending != ""
+}
+
 // due is called by the hub's timer at s.dueAt. It wakes the goroutine for what
 // is due and returns when to look again.
 func (s *Subscription) due(now int64) (next int64) {
@@ -173,23 +218,29 @@ func (s *Subscription) due(now int64) (next int64) {
 		s.end(s.endWith)
 		next = never
 	}
-	tick := min(s.keepAliveAt(), s.recheckAt())
-	if now >= tick {
+	tick := false
+	for _, at := range [...]int64{s.keepAliveAt(), s.recheckAt()} {
+		if now >= at {
+			tick = true
+			at = later(now, s.hub.tickEvery())
+		}
+		next = min(next, at)
+	}
+	if tick {
 		s.mu.Lock()
 		s.tick = true
 		s.mu.Unlock()
 		s.rouse()
-		tick = now + s.hub.tickEvery()
 	}
-	return min(next, tick)
+	return next
 }
 
 // tickEvery is the time between two keep-alives, and between two re-checks.
-func (h *Hub) tickEvery() int64 {
+func (h *Hub) tickEvery() time.Duration {
 	if h.config.KeepAlive > 0 {
-		return int64(h.config.KeepAlive)
+		return h.config.KeepAlive
 	}
-	return int64(DefaultKeepAlive)
+	return DefaultKeepAlive
 }
 
 // keepAliveAt returns when the silence calls for a keep-alive.
@@ -197,7 +248,7 @@ func (s *Subscription) keepAliveAt() int64 {
 	if s.hub.config.KeepAlive < 0 {
 		return never
 	}
-	return s.lastWrite.Load() + int64(s.hub.config.KeepAlive)
+	return later(s.lastWrite.Load(), s.hub.config.KeepAlive)
 }
 
 // recheckAt returns when the grant must be asked again.
@@ -205,7 +256,7 @@ func (s *Subscription) recheckAt() int64 {
 	if s.recheck == nil {
 		return never
 	}
-	return s.recheck.last.Load() + s.hub.tickEvery()
+	return later(s.recheck.last.Load(), s.hub.tickEvery())
 }
 
 // subscribedTo reports whether entry is among the subscription's URIs.
