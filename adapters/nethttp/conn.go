@@ -17,15 +17,20 @@ import (
 // conn writes one stream. It is a [core.Conn].
 type conn struct {
 	w       http.ResponseWriter
-	control *http.ResponseController
+	control deadliner
 	flusher flusher
 	timeout time.Duration // zero: the writer knows no deadlines
 
-	buf *[]byte // what is not yet written, nil while there is nothing
+	buf   *[]byte      // what is not yet written, nil while there is nothing
+	check func() error // called after the first flush; may be nil
 }
 
-func newConn(w http.ResponseWriter, f flusher, timeout time.Duration) *conn {
-	return &conn{w: w, control: http.NewResponseController(w), flusher: f, timeout: timeout}
+func newConn(to route, timeout time.Duration) *conn {
+	c := &conn{w: to.w, control: to.control, flusher: to.flusher, timeout: timeout}
+	if c.control == nil {
+		c.timeout = 0
+	}
+	return c
 }
 
 // buffers holds scratch space, so that an idle stream keeps none.
@@ -69,6 +74,10 @@ func (c *conn) Flush() error {
 	err := c.write()
 	if err == nil {
 		err = c.flusher.flush()
+	}
+	if err == nil && c.check != nil {
+		err = c.check()
+		c.check = nil
 	}
 	c.disarm()
 	return c.explain(err, until)

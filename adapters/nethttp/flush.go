@@ -1,14 +1,9 @@
-// Flushing through wrappers. Middleware wraps the response writer, and wrappers
-// swallow the error of a flush, or cannot flush and do not say so. So it is looked
-// for before the status is sent what a flush would reach.
+// Flushing: wrappers swallow the error of a flush, so the first writer below them
+// that tells is asked as well.
 
 package mcphttp
 
-import (
-	"net/http"
-
-	"github.com/mcplisten/mcplisten/core"
-)
+import "net/http"
 
 // errorFlusher is a writer whose flush tells whether it worked.
 type errorFlusher interface{ FlushError() error }
@@ -19,34 +14,19 @@ type flusher struct {
 	inner errorFlusher // of the first writer below it that tells; may be nil
 }
 
-// findFlusher returns how to flush w. It fails where the writer at the bottom of
-// the wrappers, which all of them rely on, cannot be flushed: a wrapper's own
-// Flush is then silent, or panics.
-func findFlusher(w http.ResponseWriter) (flusher, error) {
-	var f flusher
-	for {
-		silent, flushes := w.(http.Flusher)
-		telling, tells := w.(errorFlusher)
-		switch {
-		case f.inner != nil:
-		case tells:
-			f.inner = telling
-		case flushes && f.outer == nil:
-			f.outer = silent
-		}
-		wrapper, ok := w.(interface{ Unwrap() http.ResponseWriter })
-		if !ok {
-			if flushes || tells {
-				return f, nil
-			}
-			return f, &core.Error{
-				Code:    core.CodeInternalError,
-				Message: "the response cannot be streamed: a middleware's response writer cannot be flushed",
-				Refusal: core.RefusedTransport,
-			}
-		}
-		w = wrapper.Unwrap()
+// add takes the next writer on the way down into account and reports whether it
+// can be flushed at all.
+func (f *flusher) add(w http.ResponseWriter) bool {
+	silent, flushes := w.(http.Flusher)
+	telling, tells := w.(errorFlusher)
+	switch {
+	case f.inner != nil:
+	case tells:
+		f.inner = telling
+	case f.outer == nil:
+		f.outer = silent
 	}
+	return flushes || tells
 }
 
 // flush flushes and tells whether it worked, where anything can: the second

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/mcplisten/mcplisten/core"
 )
@@ -46,14 +47,14 @@ func newGuard(origins, hosts []string) (guard, error) {
 		o, ok := parseOrigin(strings.TrimSuffix(allowed, "/"))
 		name, valid := newHostName(o.host)
 		if !ok || !valid {
-			return g, errors.New("mcphttp: an allowed origin is not of the form scheme://host or scheme://host:port")
+			return g, errors.New("mcphttp: an allowed origin is not of the form scheme://host or scheme://host:port, in ASCII")
 		}
 		g.origins = append(g.origins, origin{o.scheme, o.port, name})
 	}
 	for _, allowed := range hosts {
 		name, valid := newHostName(hostname(allowed))
-		if !valid {
-			return g, errors.New("mcphttp: an allowed host is no host name")
+		if !valid || strings.ContainsAny(allowed, "/@") { // of a URL, hostname may return the scheme
+			return g, errors.New("mcphttp: an allowed host is no host name in ASCII")
 		}
 		g.hosts = append(g.hosts, name)
 	}
@@ -61,16 +62,20 @@ func newGuard(origins, hosts []string) (guard, error) {
 }
 
 // newHostName returns the allowed host that a name, or *. and a domain, stands
-// for.
+// for. Names in other scripts are sent in their xn-- form and would never match.
 func newHostName(host string) (hostName, bool) {
 	rest, wild := strings.CutPrefix(host, "*.")
-	if rest == "" || strings.ContainsAny(rest, "*/@ ") || rest[0] == '.' {
+	if rest == "" || strings.ContainsAny(rest, "*/@ ") || rest[0] == '.' || !isASCII(rest) {
 		return "", false
 	}
 	if wild {
 		return hostName("." + rest), true
 	}
 	return hostName(rest), true
+}
+
+func isASCII(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
 }
 
 // check returns the refusal of a request whose Origin or Host is not allowed.
@@ -159,6 +164,9 @@ func onLoopback(r *http.Request) bool {
 	if !ok {
 		return false
 	}
-	tcp, ok := addr.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
+	if tcp, ok := addr.(*net.TCPAddr); ok {
+		return tcp.IP.IsLoopback()
+	}
+	port, err := netip.ParseAddrPort(addr.String()) // of a listener with addresses of its own
+	return err == nil && port.Addr().Unmap().IsLoopback()
 }

@@ -28,6 +28,7 @@ type Handler struct {
 	guard  guard
 
 	noDeadline sync.Once // says so in the log
+	inTheWay   sync.Once // likewise
 }
 
 // New returns a handler for the hub's endpoint. It fails where the options
@@ -209,7 +210,7 @@ func (x *exchange) open() verdict {
 // cancel ends the stream that a cancellation names, if it is the principal's.
 // The end has no result: the client has said that it does not want one.
 func (x *exchange) cancel(msg *core.Message) bool {
-	if x.principal == nil {
+	if x.principal == nil || msg.ID.Valid() { // with an id it is a request, and none that we know
 		return false
 	}
 	id, ok := msg.Cancels()

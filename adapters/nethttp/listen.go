@@ -3,6 +3,7 @@
 package mcphttp
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -21,9 +22,11 @@ func (x *exchange) listen(msg *core.Message) verdict {
 	if err == nil {
 		err = checkAccept(x.r.Header)
 	}
-	var flush flusher
+	var to route
 	if err == nil {
-		flush, err = findFlusher(x.w)
+		if to, err = findRoute(x.w); err != nil {
+			x.cannotStream(err)
+		}
 	}
 	if err != nil {
 		return x.refuse(msg, meta, err)
@@ -31,8 +34,8 @@ func (x *exchange) listen(msg *core.Message) verdict {
 	opening := core.Opening{
 		Request:  req,
 		Arrival:  x.arrival(),
-		Deadline: x.cutBy(),
-		Connect:  func() (core.Conn, error) { return x.connect(flush), nil },
+		Deadline: x.cutBy(to.control),
+		Connect:  func() (core.Conn, error) { return x.connect(to) },
 	}
 	if x.principal != nil {
 		opening.Principal = x.principal()
@@ -82,9 +85,8 @@ func headerIs(header http.Header, name, value string) bool {
 // cutBy takes the server's write deadline off the connection. Where something in
 // between hides the connection, it returns when the server will cut it; else the
 // zero time.
-func (x *exchange) cutBy() time.Time {
-	err := http.NewResponseController(x.w).SetWriteDeadline(time.Time{})
-	if err == nil {
+func (x *exchange) cutBy(control deadliner) time.Time {
+	if control != nil && control.SetWriteDeadline(time.Time{}) == nil {
 		return time.Time{}
 	}
 	server, _ := x.r.Context().Value(http.ServerContextKey).(*http.Server)
@@ -100,11 +102,29 @@ func (x *exchange) cutBy() time.Time {
 
 // connect writes the headers of the stream. They are sent with the
 // acknowledgment.
-func (x *exchange) connect(flush flusher) *conn {
-	header := x.w.Header()
-	header.Set("Content-Type", "text/event-stream")
-	header.Set("Cache-Control", "no-cache, no-transform")
-	header.Set("X-Accel-Buffering", "no") // nginx holds back the stream otherwise
-	x.w.WriteHeader(http.StatusOK)
-	return newConn(x.w, flush, x.h.config.writeTimeout)
+func (x *exchange) connect(to route) (core.Conn, error) {
+	if err := to.writeHeaders(x.w); err != nil {
+		x.cannotStream(err)
+		return nil, err
+	}
+	c := newConn(to, x.h.config.writeTimeout)
+	if held := to.holdsBack(); held != nil {
+		c.check = func() error {
+			if !held() {
+				return nil
+			}
+			x.cannotStream(errHeldBack)
+			return errHeldBack
+		}
+	}
+	return c, nil
+}
+
+// cannotStream tells the operator, once, that the service's own middleware is in
+// the way.
+func (x *exchange) cannotStream(err error) {
+	x.h.inTheWay.Do(func() {
+		x.h.config.log.Error("mcphttp: a middleware does not let streams through", "error", err,
+			"writer", fmt.Sprintf("%T", x.w))
+	})
 }

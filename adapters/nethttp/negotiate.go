@@ -13,7 +13,7 @@ import (
 
 func checkContentType(header http.Header) error {
 	mediaType, _, err := mime.ParseMediaType(header.Get("Content-Type"))
-	if err != nil || mediaType != "application/json" {
+	if err != nil || mediaType != "application/json" || len(header["Content-Type"]) > 1 {
 		return &core.Error{
 			Code: core.CodeInvalidRequest, Message: "the Content-Type is not application/json",
 			Refusal: core.RefusedContentType,
@@ -36,9 +36,14 @@ func checkAccept(header http.Header) error {
 // section 12.5.1): the most specific range that covers it decides, and a weight
 // of zero refuses. Ranges that cannot be read are ignored. No header admits all.
 func accepts(header []string, main, sub string) bool {
-	all := strings.TrimSpace(strings.Join(header, ","))
-	if all == "" {
-		return true
+	return weightOf(header, main, sub) > 0
+}
+
+// weightOf returns the weight that an Accept header gives a media type.
+func weightOf(header []string, main, sub string) float64 {
+	all := strings.Join(header, ",")
+	if strings.Trim(all, " \t,") == "" { // elements of a list may be empty
+		return 1
 	}
 	best, weight := 0, 0.0
 	for part := range strings.SplitSeq(all, ",") {
@@ -58,7 +63,7 @@ func accepts(header []string, main, sub string) bool {
 			weight = max(weight, quality(params))
 		}
 	}
-	return weight > 0
+	return weight
 }
 
 // quality returns the weight among a media range's parameters, 1 where there is

@@ -54,18 +54,20 @@ func WithMaxBody(bytes int64) Option {
 // WithOrigins sets the values of the Origin header that are allowed, such as
 // "https://app.example.com": scheme, host and, unless it is the scheme's own,
 // port. "https://*.example.com" stands for every sub-domain of example.com, at
-// any depth, but not for example.com itself. The origin "null" is never allowed.
-// The list replaces the default, which allows loopback origins on a
-// loopback listener and refuses all others. A request without Origin passes
-// either way: it is not from a browser.
+// any depth, but not for example.com itself. Names are compared without regard to
+// case; those in other scripts are given in their xn-- form. The origin "null" is
+// never allowed. The list replaces the default, which allows loopback origins on a
+// loopback listener and refuses all others. A request without Origin passes either
+// way: it is not from a browser.
 func WithOrigins(origins ...string) Option {
 	return func(c *config) { c.origins = append(c.origins, origins...) }
 }
 
 // WithHosts sets the host names, without port, that the Host header may have. A
 // service on a loopback listener behind a proxy that keeps the client's Host
-// lists its public names; "*.example.com" stands for all sub-domains. Loopback names stay allowed on a loopback listener.
-// Without a list every host is allowed on other listeners.
+// lists its public names; "*.example.com" stands for all sub-domains. Loopback
+// names stay allowed on a loopback listener. Without a list every host is allowed
+// on other listeners.
 func WithHosts(hosts ...string) Option {
 	return func(c *config) { c.hosts = append(c.hosts, hosts...) }
 }

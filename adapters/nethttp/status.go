@@ -8,7 +8,6 @@ import (
 	"html/template"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mcplisten/mcplisten/core"
@@ -32,11 +31,27 @@ func StatusPrincipals() StatusOption { return func(s *statusHandler) { s.princip
 // is shown: they may say what a client works on.
 func StatusURIs() StatusOption { return func(s *statusHandler) { s.uris = true } }
 
+// StatusHosts sets the host names, without port, that the status answers to on a
+// loopback listener beside the loopback ones, as [WithHosts] does for the
+// endpoint: those of a proxy in front. What is no host name never matches.
+func StatusHosts(hosts ...string) StatusOption {
+	return func(s *statusHandler) {
+		for _, allowed := range hosts {
+			if name, valid := newHostName(hostname(allowed)); valid {
+				s.guard.hosts = append(s.guard.hosts, name)
+			}
+		}
+	}
+}
+
 // Status returns a read-only handler that shows the hub's open streams and what
-// it has refused and ended: a page that refreshes itself, or JSON where the
-// Accept header prefers application/json or the query says format=json. It shows
-// at most 1,000 streams, the oldest ones. It asks nobody who they are: mount it
-// behind the service's own authentication, or on an internal listener.
+// it has refused and ended: a page that refreshes itself, or JSON where the Accept
+// header prefers application/json to text/html or the query says format=json. It
+// shows at most 1,000 streams, the oldest ones.
+//
+// It asks nobody who they are: mount it behind the service's own authentication,
+// or on an internal listener. On a loopback listener it answers to loopback names
+// only, so that no web page can read it by DNS rebinding.
 func Status(hub *core.Hub, options ...StatusOption) http.Handler {
 	s := &statusHandler{hub: hub}
 	for _, option := range options {
@@ -47,6 +62,7 @@ func Status(hub *core.Hub, options ...StatusOption) http.Handler {
 
 type statusHandler struct {
 	hub        *core.Hub
+	guard      guard
 	principals bool
 	uris       bool
 }
@@ -83,6 +99,10 @@ func (s *statusHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
+	if onLoopback(r) && !s.guard.hostAllowed(r) {
+		http.Error(w, "the Host is not allowed", http.StatusForbidden)
+		return
+	}
 	report := s.report()
 	// Where the writing fails, the reader has gone.
 	if r.URL.Query().Get("format") == "json" || prefersJSON(r.Header) {
@@ -91,13 +111,13 @@ func (s *statusHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'")
 	_ = statusPage.Execute(w, report)
 }
 
 func prefersJSON(header http.Header) bool {
 	accept := header["Accept"]
-	return len(accept) > 0 && accepts(accept, "application", "json") && !strings.Contains(strings.Join(accept, ","), "text/html")
+	return weightOf(accept, "application", "json") > weightOf(accept, "text", "html")
 }
 
 func (s *statusHandler) report() statusReport {

@@ -1,0 +1,11 @@
+// No test may leave a goroutine behind.
+
+package mcphttp_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
