@@ -1,0 +1,96 @@
+// Echo shows the mount in a service on echo:
+//
+//	go run ./examples/echo
+//	curl -H 'Authorization: Bearer secret' -d 'task=buy milk' http://127.0.0.1:8080/api/tasks
+//
+// Look at newHandler: listening has a route of its own under /api, behind the
+// service's authentication and in front of the MCP server that it already has; and
+// at run: RegisterShutdown lets srv.Shutdown end the streams.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+	mcpecho "github.com/mcplisten/mcplisten/adapters/echo"
+	mcphttp "github.com/mcplisten/mcplisten/adapters/nethttp"
+	"github.com/mcplisten/mcplisten/core"
+	"github.com/mcplisten/mcplisten/examples/internal/tasks"
+)
+
+func newHandler(hub *core.Hub) (http.Handler, error) {
+	list := &tasks.List{}
+	listen, err := mcphttp.New(hub)
+	if err != nil {
+		return nil, err
+	}
+	e := echo.New()
+	e.Use(middleware.RequestID(), middleware.Recover())
+	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
+	api := e.Group("/api", middleware.KeyAuthWithConfig(middleware.KeyAuthConfig{
+		Validator: authenticate,
+		ErrorHandler: func(error, echo.Context) error {
+			return echo.NewHTTPError(http.StatusUnauthorized, "a token is needed")
+		},
+	}))
+	api.POST("/tasks", func(c echo.Context) error {
+		list.Add(c.FormValue("task"))
+		// Where the data has changed, publish: whoever listens is told.
+		if err := hub.Publish(c.Request().Context(), core.ResourceUpdated(tasks.URI)); err != nil {
+			return err
+		}
+		return c.NoContent(http.StatusCreated)
+	})
+	mcpecho.Mount(api, "/mcp", listen, mcpecho.WithNext(echo.WrapHandler(list.MCP())), mcpecho.WithPrincipal(user))
+	return e, nil
+}
+
+func run(ctx context.Context, addr string, out io.Writer) error {
+	hub, err := core.NewHub(core.Config{
+		Capabilities:           core.Capabilities{ResourceSubscriptions: true},
+		MaxStreamsPerPrincipal: 10,
+	})
+	if err != nil {
+		return err
+	}
+	handler, err := newHandler(hub)
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	srv := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	mcphttp.RegisterShutdown(srv, hub)
+	stopped := make(chan error, 1)
+	context.AfterFunc(ctx, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		defer cancel()
+		stopped <- srv.Shutdown(ctx)
+	})
+	fmt.Fprintf(out, "listening on http://%s\n", ln.Addr())
+	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-stopped
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	if err := run(ctx, "127.0.0.1:8080", os.Stdout); err != nil {
+		log.Fatal(err)
+	}
+}
