@@ -70,6 +70,20 @@ func (h *Handler) Middleware(next http.Handler) http.Handler {
 	})
 }
 
+// Guard returns next behind the rules for Origin and Host that the endpoint's own
+// requests obey (see [WithOrigins] and [WithHosts]), for whatever Middleware passes
+// on: those requests are next's own affair otherwise.
+func (h *Handler) Guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h.guard.check(r); err != nil {
+			x := exchange{h: h, w: w, r: r, received: time.Now()}
+			x.refuse(nil, core.Meta{}, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // Serve serves one request, for adapters of frameworks that have a context of
 // their own. principal returns who asks; nil means as [WithPrincipal] says. next
 // passes the request on, with r.Body as it came, and is called before Serve

@@ -58,7 +58,8 @@ func WithMaxBody(bytes int64) Option {
 // case; those in other scripts are given in their xn-- form. The origin "null" is
 // never allowed. The list replaces the default, which allows loopback origins on a
 // loopback listener and refuses all others. A request without Origin passes either
-// way: it is not from a browser.
+// way: it is not from a browser. A page of the service itself sends its own
+// origin, which then belongs on the list too.
 func WithOrigins(origins ...string) Option {
 	return func(c *config) { c.origins = append(c.origins, origins...) }
 }
