@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -36,7 +37,6 @@ type conn struct {
 	steps  []string
 	bytes  int                     // of the messages
 	gate   chan struct{}           // where not nil, calls wait for it to be closed
-	inside bool                    // a call waits at the gate
 	fault  func(step string) error // may fail or panic
 
 	panicAt string // the call at which the test's observer panics
@@ -66,12 +66,9 @@ func (c *conn) call(step string, size int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if gate := c.gate; gate != nil {
-		c.inside = true
-		c.change.Broadcast()
 		c.mu.Unlock()
 		<-gate
 		c.mu.Lock()
-		c.inside = false
 	}
 	if c.fault != nil {
 		if err := c.fault(step); err != nil {
@@ -118,23 +115,18 @@ func (c *conn) onCall(f func(step string) error) {
 	c.fault = f
 }
 
-// await waits until done says so of the steps, and of whether a call is stalled.
-func (c *conn) await(done func(steps []string, stalled bool) bool) {
+// await waits until done says so of the steps.
+func (c *conn) await(done func(steps []string) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for !done(c.steps, c.inside) {
+	for !done(c.steps) {
 		c.change.Wait()
 	}
 }
 
 // awaitSteps waits until there are n steps.
 func (c *conn) awaitSteps(n int) {
-	c.await(func(steps []string, _ bool) bool { return len(steps) >= n })
-}
-
-// awaitStalled waits until a call is held up by stall.
-func (c *conn) awaitStalled() {
-	c.await(func(_ []string, stalled bool) bool { return stalled })
+	c.await(func(steps []string) bool { return len(steps) >= n })
 }
 
 // take returns the steps so far and forgets them.
@@ -330,7 +322,9 @@ func faulty(step string, err error) opening {
 
 // inContext opens the stream with a context made of the one that it would have.
 func inContext(f func(context.Context) context.Context) opening {
-	return func(_ *stream, _ *core.Opening, ctx *context.Context) { *ctx = f(*ctx) }
+	return func(_ *stream, _ *core.Opening, ctx *context.Context) {
+		*ctx = f(*ctx) //nolint:fatcontext // changed once, for one opening
+	}
 }
 
 // tryListen opens a stream and serves it on a goroutine of its own. The stream
@@ -444,6 +438,11 @@ func wantSteps(tb testing.TB, got []string, want ...string) {
 	tb.Errorf("step %d is another one: got %d steps\n\t%q\nwant %d\n\t%q", same, len(got), around(got), len(want), around(want))
 }
 
+// sameEnd reports whether two ends are the same.
+func sameEnd(a, b core.End) bool {
+	return a.Reason == b.Reason && a.Graceful == b.Graceful && errors.Is(a.Err, b.Err) && reflect.DeepEqual(a.Stream, b.Stream)
+}
+
 // wantEnd compares an end with what it should be.
 func wantEnd(tb testing.TB, got core.End, reason core.Reason, graceful bool) {
 	tb.Helper()
@@ -453,7 +452,15 @@ func wantEnd(tb testing.TB, got core.End, reason core.Reason, graceful bool) {
 }
 
 // wantRefusal checks that err is a refusal with the given code and word.
-func wantRefusal(tb testing.TB, err error, code int, refusal core.Refusal) *core.Error {
+func wantRefusal(tb testing.TB, err error, code int, refusal core.Refusal) {
+	tb.Helper()
+	if e := refusalOf(tb, err, code, refusal); e.Message == "" {
+		tb.Error("refused without a message")
+	}
+}
+
+// refusalOf is wantRefusal, and returns the refusal.
+func refusalOf(tb testing.TB, err error, code int, refusal core.Refusal) *core.Error {
 	tb.Helper()
 	var e *core.Error
 	if !errors.As(err, &e) {

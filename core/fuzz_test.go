@@ -209,11 +209,17 @@ func FuzzPublishedURI(f *testing.F) {
 			return
 		}
 		hub := newHub(t, core.Config{})
-		s := listen(t, hub, "1", uriFilter(uri))
+		c := newConn(t, "1")
+		sub, err := hub.Open(context.Background(), core.Opening{
+			Request: request(t, hub, "1", uriFilter(uri)), Connect: func() (core.Conn, error) { return c, nil },
+		})
+		if err != nil {
+			t.Fatalf("a filter with the URI %q was refused: %v", uri, err)
+		}
 		publish(t, hub, core.ResourceUpdated(uri))
-		s.finish(hub)
-		s.wait()
-		if got := without(s.all(), "flush")[1:]; len(got) != 2 || got[0] != "updated "+uri {
+		hub.EndWhere(func(core.StreamInfo) bool { return true })
+		sub.Serve()
+		if got := without(c.all(), "flush")[1:]; len(got) != 2 || got[0] != "updated "+uri {
 			t.Errorf("the client got %q, want the update of %q", got, uri)
 		}
 	})

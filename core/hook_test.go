@@ -20,6 +20,7 @@ import (
 // TestAPanicOfAHookHarmsNobodyElse: for each hook, one stream's panics, and the
 // other goes on.
 func TestAPanicOfAHookHarmsNobodyElse(t *testing.T) {
+	t.Parallel()
 	for _, hook := range hookCalls {
 		t.Run(hook.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -132,6 +133,7 @@ func TestAGoroutineThatEndsInsideAHook(t *testing.T) {
 
 // TestI9_APanicOfTheConnPassesThrough, after everything was released.
 func TestI9_APanicOfTheConnPassesThrough(t *testing.T) {
+	t.Parallel()
 	for _, step := range []string{"tools", "flush", "keep-alive", "result"} {
 		t.Run(step, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -198,6 +200,7 @@ func TestI9_APanicOfTheConnPassesThrough(t *testing.T) {
 // TestI5_NothingAfterAFailedAcknowledgment, not even where an end had been asked
 // for before it failed.
 func TestI5_NothingAfterAFailedAcknowledgment(t *testing.T) {
+	t.Parallel()
 	asks := map[string]func(*testing.T, *core.Hub){
 		"end":      func(_ *testing.T, hub *core.Hub) { hub.EndWhere(func(core.StreamInfo) bool { return true }) },
 		"revoke":   func(_ *testing.T, hub *core.Hub) { hub.Revoke(func(core.StreamInfo) bool { return true }) },

@@ -20,6 +20,7 @@ import (
 
 // TestTheNewcomerIsRefusedAtALimit, and a healthy stream is never thrown out.
 func TestTheNewcomerIsRefusedAtALimit(t *testing.T) {
+	t.Parallel()
 	tenant := func(principal string) string { key, _, _ := strings.Cut(principal, "/"); return key }
 	tests := []struct {
 		name    string
@@ -59,7 +60,7 @@ func TestTheNewcomerIsRefusedAtALimit(t *testing.T) {
 				}
 				for name, want := range test.refused {
 					_, err := tryListen(t, hub, "9", allLists, principal(name))
-					e := wantRefusal(t, err, core.CodeInternalError, want)
+					e := refusalOf(t, err, core.CodeInternalError, want)
 					if !errors.Is(err, core.ErrLimit) || e.RetryAfter <= 0 {
 						t.Errorf("%q is refused with %v and RetryAfter %v, want ErrLimit and advice", name, err, e.RetryAfter)
 					}
@@ -82,6 +83,7 @@ func TestTheNewcomerIsRefusedAtALimit(t *testing.T) {
 }
 
 func TestMaxOpening(t *testing.T) {
+	t.Parallel()
 	blocked := func(block chan struct{}) map[string]core.Config {
 		return map[string]core.Config{
 			"in the authorizer": {Authorizer: core.AuthorizerFunc(func(context.Context, string, core.Filter) (core.Grant, error) {
@@ -104,7 +106,8 @@ func TestMaxOpening(t *testing.T) {
 				}
 				synctest.Wait()
 				_, err := tryListen(t, hub, "2", uriFilter("2"))
-				if wantRefusal(t, err, core.CodeInternalError, core.RefusedOpening); !errors.Is(err, core.ErrLimit) {
+				wantRefusal(t, err, core.CodeInternalError, core.RefusedOpening)
+				if !errors.Is(err, core.ErrLimit) {
 					t.Errorf("refused with %v, want ErrLimit", err)
 				}
 				close(block)
@@ -123,6 +126,7 @@ func TestMaxOpening(t *testing.T) {
 }
 
 func TestAuthorizerDecides(t *testing.T) {
+	t.Parallel()
 	own := &core.Error{Code: -32001, Message: "sign in first"}
 	named := &core.Error{Code: -32001, Message: "later", Refusal: core.RefusedLimit}
 	tests := []struct {
@@ -146,7 +150,7 @@ func TestAuthorizerDecides(t *testing.T) {
 					return test.decide()
 				})})
 				_, err := tryListen(t, hub, "1", listAndURI)
-				if e := wantRefusal(t, err, test.code, test.refusal); e.Message != test.message {
+				if e := refusalOf(t, err, test.code, test.refusal); e.Message != test.message {
 					t.Errorf("refused with %q, want %q", e.Message, test.message)
 				}
 				wantSteps(t, w.take())
@@ -188,6 +192,7 @@ func TestAuthorizerDecides(t *testing.T) {
 }
 
 func TestPublishToAnAudience(t *testing.T) {
+	t.Parallel()
 	everybody := []string{"", "a", "a", "b", "t/a", "t/b"}
 	tests := []struct {
 		name string

@@ -128,6 +128,7 @@ func (s *stream) rest() []string {
 }
 
 func TestSubResourcesAreToldByTheirOwnURI(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name       string
 		subscribed []string
@@ -213,6 +214,7 @@ type matcherFunc func(uri string, yield func(string) bool)
 func (f matcherFunc) Cover(uri string, yield func(string) bool) { f(uri, yield) }
 
 func TestOwnMatchers(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name    string
 		matcher matcherFunc

@@ -38,19 +38,17 @@ func TestModel_I1_to_I9(t *testing.T) {
 		seeds = []uint64{*modelSeed}
 	}
 	for _, seed := range seeds {
-		ok := t.Run("seed", func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m := newModel(t, seed)
-				defer func() {
-					if p := recover(); p != nil {
-						t.Logf("seed %d, after:\n\t%s", seed, strings.Join(m.ops, "\n\t"))
-						panic(p)
-					}
-				}()
-				m.run()
-			})
+		synctest.Test(t, func(t *testing.T) {
+			m := newModel(t, seed)
+			defer func() {
+				if p := recover(); p != nil {
+					t.Logf("seed %d, after:\n\t%s", seed, strings.Join(m.ops, "\n\t"))
+					panic(p)
+				}
+			}()
+			m.run()
 		})
-		if !ok {
+		if t.Failed() {
 			t.Fatalf("repeat with -run TestModel -model.seed %d", seed)
 		}
 	}
@@ -70,7 +68,6 @@ type model struct {
 
 	streams  []*modelStream // all that were ever opened
 	closing  bool
-	refused  error // of the last open
 	shutdown chan struct{}
 	nextID   int
 	grantFor time.Duration // of the next open; 0: for ever
@@ -451,7 +448,7 @@ func (m *model) write(s *modelStream) {
 		case acknowledging && s.ending != "" && s.cancelled:
 			s.reason = core.ClientClosed
 		case (s.terminal || acknowledging) && s.ending == core.Shutdown && !(acknowledging && s.expired()) &&
-			!(s.cancelled && s.fault == errBroken):
+			!(s.cancelled && !errors.Is(s.fault, core.ErrSlowClient)):
 			s.reason = core.Shutdown
 		case errors.Is(s.fault, core.ErrSlowClient):
 			s.reason = core.SlowClient

@@ -125,6 +125,7 @@ func TestI2_WhatAWatcherPublishesAtOnceIsNotMissed(t *testing.T) {
 }
 
 func TestI3_NothingOutsideTheHonoredFilter(t *testing.T) {
+	t.Parallel()
 	publishAll := func(t *testing.T, hub *core.Hub) {
 		publish(t, hub, core.ToolsListChanged())
 		publish(t, hub, core.PromptsListChanged(), core.ResourcesListChanged())
@@ -370,6 +371,7 @@ func TestI7_ChangesDuringABatchAreTheNextBatch(t *testing.T) {
 }
 
 func TestCoalescing(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name      string
 		published []core.Change

@@ -221,7 +221,7 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 			if err == nil {
 				t.Fatalf("accepted as %+v, want code %d:\n%.300s", req, test.code, test.text)
 			}
-			e := wantRefusal(t, err, test.code, refusals[test.code])
+			e := refusalOf(t, err, test.code, refusals[test.code])
 			noEcho(t, err)
 			if len(e.Message) == 0 || len(e.Message) > 80 {
 				t.Errorf("the message is %q, want a short one", e.Message)
@@ -248,7 +248,7 @@ func TestUnsupportedVersionSaysWhichAreSupported(t *testing.T) {
 		quoted, _ := json.Marshal(version)
 		meta := `{"` + core.MetaProtocolVersion + `":` + string(quoted) + `,"` + core.MetaClientCapabilities + `":{}}`
 		_, _, err := parse(hub, listenText("1", meta, allLists))
-		e := wantRefusal(t, err, core.CodeUnsupportedVersion, core.RefusedVersion)
+		e := refusalOf(t, err, core.CodeUnsupportedVersion, core.RefusedVersion)
 		var data struct {
 			Supported []string
 			Requested *string
@@ -289,7 +289,7 @@ func TestI4_IDsKeepTheirBytes(t *testing.T) {
 			// Every message is checked for the id by the Conn.
 			s := listen(t, hub, id, `{"toolsListChanged":true,"resourceSubscriptions":["a:"]}`)
 			publish(t, hub, core.ToolsListChanged(), core.ResourceUpdated("a:"))
-			s.await(func(steps []string, _ bool) bool {
+			s.await(func(steps []string) bool {
 				return count(steps, "updated a:") == 1 && count(steps, "tools") == 1
 			})
 			hub.EndWhere(func(info core.StreamInfo) bool { return info.ID == req.ID })

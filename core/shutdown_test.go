@@ -47,7 +47,7 @@ func TestShutdownEndsEachStreamWithItsResult(t *testing.T) {
 		default:
 		}
 		_, err := tryListen(t, hub, "99", allLists)
-		e := wantRefusal(t, err, core.CodeInternalError, core.RefusedShutdown)
+		e := refusalOf(t, err, core.CodeInternalError, core.RefusedShutdown)
 		if !errors.Is(err, core.ErrShutdown) || e.RetryAfter <= 0 {
 			t.Errorf("a newcomer is refused with %v and RetryAfter %v, want ErrShutdown and advice", err, e.RetryAfter)
 		}
@@ -186,6 +186,7 @@ const listAndURI = `{"toolsListChanged":true,"resourceSubscriptions":["a:"]}`
 // TestTheHubCanBeUsedFromInsideEveryHook: Shutdown included, which then does not
 // wait for the stream that it holds up. Under fake time a deadlock is a failure.
 func TestTheHubCanBeUsedFromInsideEveryHook(t *testing.T) {
+	t.Parallel()
 	for _, hook := range hookCalls {
 		t.Run(hook.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -238,6 +239,7 @@ func TestTheHubCanBeUsedFromInsideEveryHook(t *testing.T) {
 // TestShutdownFromTwoHooksAtOnce: each holds up a stream that the other would
 // wait for.
 func TestShutdownFromTwoHooksAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, hook := range hookCalls {
 		t.Run(hook.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -507,6 +509,7 @@ func TestCancelsReadsTheRequestID(t *testing.T) {
 }
 
 func TestDrainSpread(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name    string
 		timeout time.Duration // of Shutdown's context; 0: none
@@ -559,7 +562,7 @@ func TestADrainWithNobodyLeftIsOver(t *testing.T) {
 		go func() { shutdown(t, hub); close(over) }()
 		advance(time.Second)
 		_, err := tryListen(t, hub, "3", allLists)
-		e := wantRefusal(t, err, core.CodeInternalError, core.RefusedShutdown)
+		e := refusalOf(t, err, core.CodeInternalError, core.RefusedShutdown)
 		if e.RetryAfter < time.Hour-time.Second {
 			t.Errorf("a newcomer is told to come back after %v, want after the drain", e.RetryAfter)
 		}

@@ -57,6 +57,7 @@ func TestKeepAliveDefaultIs15Seconds(t *testing.T) {
 }
 
 func TestNoKeepAlive(t *testing.T) {
+	t.Parallel()
 	for name, every := range map[string]time.Duration{"negative": -1, "longer than time": math.MaxInt64} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -222,6 +223,7 @@ func TestI11_NoStreamOutlivesItsGrant(t *testing.T) {
 // TestI11_PendingIsNotDeliveredAfterTheGrant: a client that reads again after the
 // grant has expired is told nothing any more, whatever else ended the stream.
 func TestI11_PendingIsNotDeliveredAfterTheGrant(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		end  func(*testing.T, *core.Hub)
@@ -253,6 +255,7 @@ func TestI11_PendingIsNotDeliveredAfterTheGrant(t *testing.T) {
 }
 
 func TestAGrantForEverIsOne(t *testing.T) {
+	t.Parallel()
 	for name, until := range map[string]time.Time{
 		"zero":          {},
 		"the year 9999": time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
@@ -300,6 +303,7 @@ func transportDeadline(d time.Duration) opening {
 }
 
 func TestTheResultComesBeforeADeadline(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		left   time.Duration
@@ -362,6 +366,7 @@ func TestADeadlineThatHasPassedIsNoClientThatLeft(t *testing.T) {
 }
 
 func TestTheFirstEndCounts(t *testing.T) {
+	t.Parallel()
 	const second = time.Second
 	none := time.Duration(0)
 	tests := []struct {
@@ -426,6 +431,7 @@ func TestI9_TimersAreReleased(t *testing.T) {
 }
 
 func TestRecheck(t *testing.T) {
+	t.Parallel()
 	lapsed := errors.New("lapsed")
 	tests := []struct {
 		name      string

@@ -146,6 +146,7 @@ func TestI10_OnlyHonoredURIsAreWatched(t *testing.T) {
 }
 
 func TestI9_AFailingWatchUndoesTheOthers(t *testing.T) {
+	t.Parallel()
 	own := &core.Error{Code: -32002, Message: "no such resource", Data: []byte(`{"uri":"b:"}`), RetryAfter: time.Second}
 	named := &core.Error{Code: -32603, Message: "later", Refusal: core.RefusedLimit}
 	tests := []struct {
@@ -178,7 +179,7 @@ func TestI9_AFailingWatchUndoesTheOthers(t *testing.T) {
 				observed.take()
 				for range 3 { // with two places, a leak would show
 					_, err := tryListen(t, hub, "1", uriFilter("c:", "a:", "b:", "d:"))
-					e := wantRefusal(t, err, test.code, test.refusal)
+					e := refusalOf(t, err, test.code, test.refusal)
 					noEcho(t, &core.Error{Code: e.Code, Message: e.Message, Data: e.Data})
 					if e.Message != test.message {
 						t.Errorf("refused with %q, want %q", e.Message, test.message)

@@ -124,6 +124,7 @@ type Client struct {
 	url       string
 	ctx       context.Context // ends with the test, or when it hangs
 	dialed    chan net.Conn   // its connections, as it opened them
+	reading   gate            // closed: it reads nothing more from any of them
 }
 
 // Send sends a request and returns the response as soon as its header has come.

@@ -23,11 +23,11 @@ import (
 // write timeout while it is idle.
 func (s suite) serverTimeouts(t *testing.T) {
 	t.Parallel()
-	const timeout, beat = 400 * time.Millisecond, 250 * time.Millisecond
+	const timeout, silence = 400 * time.Millisecond, 250 * time.Millisecond
 	together(t, func(t *testing.T, p Protocol) func() {
 		srv := s.start(t, Options{
 			Protocol: p,
-			Hub:      core.Config{KeepAlive: beat},
+			Hub:      core.Config{KeepAlive: silence},
 			HTTP:     []mcphttp.Option{mcphttp.WithWriteTimeout(200 * time.Millisecond)},
 			Server: func(server *http.Server) {
 				server.ReadTimeout, server.ReadHeaderTimeout = timeout, timeout
@@ -206,6 +206,9 @@ func (s suite) contextDeadline(t *testing.T) {
 	})
 }
 
+// beat paces those who wait for a write to time out.
+const beat = 20 * time.Millisecond
+
 // bulk is a filter of much text, to fill the buffers of a connection with.
 func bulk() (filter string, changes []core.Change) {
 	var uris []string
@@ -231,7 +234,7 @@ func (s suite) slowClient(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p Protocol) {
 		srv := s.start(t, Options{
-			Protocol: p, Conn: shrunk,
+			Protocol: p, Conn: shrunk, Hub: core.Config{KeepAlive: beat},
 			HTTP: []mcphttp.Option{mcphttp.WithWriteTimeout(300 * time.Millisecond)},
 		})
 		client := srv.client(t)
@@ -241,6 +244,7 @@ func (s suite) slowClient(t *testing.T) {
 		for len(srv.ends) == 0 {
 			srv.publish(t, append(changes, core.ToolsListChanged())...)
 			healthy.expect(t, core.MethodToolsListChanged)
+			healthy.keptAlive(t, 1)
 		}
 		if end := srv.ended(t, core.SlowClient); end.Stream.ID.String() != "1" {
 			t.Errorf("the stream %s ended, want 1", end.Stream.ID)
@@ -253,6 +257,40 @@ func (s suite) slowClient(t *testing.T) {
 			}
 			if err != nil {
 				break
+			}
+		}
+		srv.end(t, 1)
+		healthy.expectEnd(t)
+	})
+}
+
+// stalledConnection: where nothing of a whole connection is read any more, each
+// stream on it is cut off, and the streams on others go on. Over HTTP/2 that needs
+// the server's WriteByteTimeout: a stream there is ended by a frame, which waits
+// for the stalled connection as well.
+func (s suite) stalledConnection(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, p Protocol) {
+		srv := s.start(t, Options{
+			Protocol: p, Conn: shrunk, Hub: core.Config{KeepAlive: beat},
+			Noise:  true, // HTTP/2 logs the broken connection
+			HTTP:   []mcphttp.Option{mcphttp.WithWriteTimeout(300 * time.Millisecond)},
+			Server: func(server *http.Server) { server.HTTP2 = &http.HTTP2Config{WriteByteTimeout: 500 * time.Millisecond} },
+		})
+		client, other := srv.client(t), srv.client(t)
+		filter, changes := bulk()
+		client.listen(t, Listen("1", filter))
+		client.listen(t, Listen("1", filter))
+		healthy := other.listen(t, Listen("2", everything))
+		client.reading.shut.Store(true)
+		for len(srv.ends) < 2 {
+			srv.publish(t, append(changes, core.ToolsListChanged())...)
+			healthy.expect(t, core.MethodToolsListChanged)
+			healthy.keptAlive(t, 1)
+		}
+		for range 2 {
+			if end := srv.ended(t, core.SlowClient); end.Stream.ID.String() != "1" {
+				t.Errorf("the stream %s ended, want 1", end.Stream.ID)
 			}
 		}
 		srv.end(t, 1)

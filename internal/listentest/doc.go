@@ -78,6 +78,7 @@ func Run(t *testing.T, mount Mount) {
 	t.Run("SwallowedFlushError", s.swallowedFlushError)
 	t.Run("Disconnect", s.disconnect)
 	t.Run("SlowClient", s.slowClient)
+	t.Run("StalledConnection", s.stalledConnection)
 	t.Run("Shutdown", s.shutdown)
 	t.Run("ServerClose", s.serverClose)
 	t.Run("WriterPanics", s.writerPanics)

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,10 +161,11 @@ func (srv *Server) client(tb testing.TB) *Client {
 		Protocols:          new(http.Protocols),
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, addr)
-			if err == nil {
-				c.dialed <- conn
+			if err != nil {
+				return nil, err
 			}
-			return conn, err
+			c.dialed <- conn
+			return gatedConn{conn, &c.reading, c.ctx}, nil
 		},
 	}
 	switch srv.Options.Protocol {
@@ -181,6 +183,23 @@ func (srv *Server) client(tb testing.TB) *Client {
 	c.http = &http.Client{Transport: c.transport}
 	tb.Cleanup(c.transport.CloseIdleConnections)
 	return c
+}
+
+// gate is open until it is shut.
+type gate struct{ shut atomic.Bool }
+
+// gatedConn is read from only while its gate is open.
+type gatedConn struct {
+	net.Conn
+	gate *gate
+	ctx  context.Context
+}
+
+func (c gatedConn) Read(b []byte) (int, error) {
+	if c.gate.shut.Load() {
+		<-c.ctx.Done()
+	}
+	return c.Conn.Read(b)
 }
 
 // publish publishes changes, which cannot fail.
