@@ -110,6 +110,9 @@ func readStream(ctx context.Context, cancel context.CancelCauseFunc, body io.Rea
 		alive.timer = time.AfterFunc(x.idle, func() { cancel(ErrIdle) })
 		defer alive.timer.Stop()
 	}
+	closing := time.AfterFunc(time.Hour, func() { cancel(nil) })
+	closing.Stop()
+	defer closing.Stop()
 	events := sse.NewReader(alive, x.maxMessage)
 	over, acked := false, false
 	for {
@@ -131,8 +134,8 @@ func readStream(ctx context.Context, cancel context.CancelCauseFunc, body io.Rea
 		if !isMessage(event) {
 			continue
 		}
-		ended := false
-		if ended, err = x.take(event.Data); err != nil {
+		ended, err := x.take(event.Data)
+		if err != nil {
 			if refused := (*RefusedError)(nil); errors.As(err, &refused) {
 				refused.Status = http.StatusOK
 			}
@@ -141,7 +144,7 @@ func readStream(ctx context.Context, cancel context.CancelCauseFunc, body io.Rea
 		acked = true
 		if ended && !over {
 			over = true
-			defer time.AfterFunc(afterResult, func() { cancel(nil) }).Stop()
+			closing.Reset(afterResult)
 		}
 	}
 }

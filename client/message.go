@@ -68,11 +68,12 @@ func parseError(raw json.RawMessage) (*RefusedError, bool) {
 		return nil, false
 	}
 	e := &RefusedError{}
-	message, ok := text(members["message"])
-	if code := members["code"]; !ok || code == nil || json.Unmarshal(code, &e.Code) != nil {
+	message, hasMessage := text(members["message"])
+	code, hasCode := integer(members["code"])
+	if !hasMessage || !hasCode {
 		return nil, false
 	}
-	e.Message = clip(message)
+	e.Code, e.Message = code, clip(message)
 	if data, given := members["data"]; given && !isNull(data) {
 		e.Data = data
 	}
@@ -99,6 +100,15 @@ func text(raw json.RawMessage) (string, bool) {
 		return "", false
 	}
 	return *s, true
+}
+
+// integer returns the integer that raw is.
+func integer(raw json.RawMessage) (int, bool) {
+	var n *int
+	if raw == nil || json.Unmarshal(raw, &n) != nil || n == nil {
+		return 0, false
+	}
+	return *n, true
 }
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }

@@ -146,7 +146,7 @@ func TestRestart(t *testing.T) {
 	spread := client.Backoff{First: time.Second, Max: 2 * time.Second}
 	option := httpClient(t)
 	var wg sync.WaitGroup
-	defer wg.Wait()
+	t.Cleanup(wg.Wait)
 	all := make([]*client.Follower, followers)
 	for i := range all {
 		filter := core.Filter{ResourceSubscriptions: []string{"file:///all", fmt.Sprintf("file:///%d", i)}}
@@ -154,7 +154,7 @@ func TestRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer all[i].Close()
+		t.Cleanup(all[i].Close)
 		wg.Go(func() {
 			for n := range all[i].Notifications() {
 				told.tell(i, n.Kind)

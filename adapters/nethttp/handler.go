@@ -164,6 +164,7 @@ const (
 	answered  verdict = iota // nothing is left to do
 	passOn                   // it is the next handler's
 	streaming                // it was acknowledged and is to be served
+	undecided                // not known yet
 )
 
 // exchange is one request on its way to an answer.
@@ -183,9 +184,9 @@ func (x *exchange) open() verdict {
 	peeked := x.inFront && !slices.Contains(x.r.Header[headerMethod], core.MethodListen)
 	if peeked {
 		// Only the body tells whose it is: an older client, or a broken one.
-		var ours bool
-		if body, ours = x.peek(); !ours {
-			return passOn
+		var v verdict
+		if body, v = x.peek(); v != undecided {
+			return v
 		}
 	}
 	if err := x.h.guard.check(x.r); err != nil {
@@ -209,10 +210,6 @@ func (x *exchange) open() verdict {
 	case msg.Method == core.MethodCancelled && x.cancel(msg):
 		x.w.WriteHeader(http.StatusAccepted)
 		return answered
-	case peeked:
-		// A cancellation of something of the next handler's.
-		x.putBack(body, nil)
-		return passOn
 	case x.inFront:
 		// The header says listen, the body says something else.
 		return x.refuse(msg, core.Meta{}, headerMismatch(headerMethod))
@@ -250,23 +247,32 @@ func (x *exchange) readBody() ([]byte, error) {
 	return body, nil
 }
 
-// peek reads a body whose owner is not known yet and reports whether it may be
-// ours. Where it is not, the request gets its body back.
-func (x *exchange) peek() (body []byte, ours bool) {
+// peek reads a body whose owner is not known yet. Where it is ours, or cannot be
+// told, the verdict is undecided. Where it is not, the request gets its body back.
+func (x *exchange) peek() (body []byte, v verdict) {
 	limit := x.h.config.maxBody
 	body, err := io.ReadAll(io.LimitReader(x.r.Body, limit+1))
 	if err == nil && int64(len(body)) <= limit {
 		msg, err := core.ParseMessage(body, x.h.hub.Limits())
 		switch {
 		case errors.Is(err, core.ErrDuplicateMember):
-			return body, true // of two methods, the next handler may see the other one
+			return body, undecided // of two methods, the next handler may see the other one
 		case msg == nil:
-		case msg.Method == core.MethodListen, msg.Method == core.MethodCancelled && err == nil && x.principal != nil:
-			return body, true
+		case msg.Method == core.MethodListen:
+			return body, undecided
+		case msg.Method == core.MethodCancelled && err == nil && x.mayCancel() && x.cancel(msg):
+			x.w.WriteHeader(http.StatusAccepted)
+			return nil, answered
 		}
 	}
 	x.putBack(body, err)
-	return nil, false
+	return nil, passOn
+}
+
+// mayCancel reports whether a cancellation would be ours to obey. Where it would
+// not, it is the next handler's to refuse.
+func (x *exchange) mayCancel() bool {
+	return x.principal != nil && x.h.guard.check(x.r) == nil && checkContentType(x.r.Header) == nil
 }
 
 // putBack makes the request's body what it was before its beginning was read,

@@ -26,14 +26,15 @@ func (c *connection) refuse(msg *core.Message, meta core.Meta, err error) {
 		refused.ID, refused.Method = msg.ID, msg.Method
 	}
 	c.hub.Refuse(c.ctx, refused)
-	c.out.post(c.ctx, appendError(nil, refused.ID, e))
+	c.out.post(c.ctx, errorLine(refused.ID, e))
 }
 
 func arrival() core.Arrival {
 	return core.Arrival{Received: time.Now(), NetworkTransport: "pipe"}
 }
 
-func appendError(b []byte, id core.ID, e *core.Error) []byte {
+// errorLine returns a line with an error.
+func errorLine(id core.ID, e *core.Error) []byte {
 	encoded, err := json.Marshal(struct {
 		Code    int             `json:"code"`
 		Message string          `json:"message"`
@@ -42,13 +43,13 @@ func appendError(b []byte, id core.ID, e *core.Error) []byte {
 	if err != nil { // data that is no JSON
 		encoded, _ = json.Marshal(map[string]any{"code": e.Code, "message": e.Message})
 	}
-	return appendResponse(b, id, "error", encoded)
+	return responseLine(id, "error", encoded)
 }
 
-// appendResponse appends a line with a response, the id's bytes as they are. No id
+// responseLine returns a line with a response, the id's bytes as they are. No id
 // means that it could not be read.
-func appendResponse(b []byte, id core.ID, member string, value []byte) []byte {
-	b = append(b, `{"jsonrpc":"2.0"`...)
+func responseLine(id core.ID, member string, value []byte) []byte {
+	b := []byte(`{"jsonrpc":"2.0"`)
 	if id.Valid() {
 		b = append(b, `,"id":`...)
 		b = append(b, id.String()...)

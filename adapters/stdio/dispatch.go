@@ -86,5 +86,5 @@ func (c *connection) discover(msg *core.Message) {
 		c.refuse(msg, meta, err)
 		return
 	}
-	c.out.post(c.ctx, appendResponse(nil, msg.ID, "result", c.hub.Discover()))
+	c.out.post(c.ctx, responseLine(msg.ID, "result", c.hub.Discover()))
 }

@@ -66,7 +66,7 @@ func (l *listening) run(opening core.Opening) {
 	s, err := l.c.hub.Open(l.ctx, opening)
 	if err != nil {
 		// A client that has cancelled, or gone, is not told.
-		_ = l.c.out.send(l.ctx, appendError(nil, l.id, core.AsError(err)), l.forget)
+		_ = l.c.out.send(l.ctx, errorLine(l.id, core.AsError(err)), l.forget)
 	}
 	<-l.c.unsure
 	if err == nil {

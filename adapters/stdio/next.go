@@ -43,7 +43,7 @@ func (c *connection) call(line []byte, msg *core.Message) {
 	c.mu.Unlock()
 	if full {
 		if isRequest {
-			c.out.post(c.ctx, appendError(nil, msg.ID, errTooManyCalls))
+			c.out.post(c.ctx, errorLine(msg.ID, errTooManyCalls))
 		}
 		return
 	}
@@ -104,7 +104,7 @@ func (c *connection) reply(ctx context.Context, line []byte, msg *core.Message) 
 		return agree(reply, c.hub.Capabilities())
 	}
 	if reply == nil && isRequest {
-		return bytes.TrimSpace(appendError(nil, msg.ID, errNoAnswer))
+		return bytes.TrimSpace(errorLine(msg.ID, errNoAnswer))
 	}
 	return reply
 }

@@ -143,8 +143,8 @@ func (c *checker) run(ctx context.Context) error {
 		c.checkIDs, c.checkFilter, c.checkEmptyFilter, c.checkDiscover, c.checkEqualIDs, c.checkForeignCancel,
 		c.checkMethods, c.checkMalformed, c.checkNegotiation, c.checkOrigin, c.checkWait,
 	} {
-		if ctx.Err() != nil {
-			return nil
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		check(ctx)
 	}

@@ -55,8 +55,9 @@ type raw struct {
 
 func (r *raw) close() {
 	r.cancel()
-	if r.stream {
-		for range r.events {
+	for r.stream {
+		if _, open := <-r.events; !open {
+			return
 		}
 	}
 }

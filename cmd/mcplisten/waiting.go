@@ -35,14 +35,22 @@ func (c *checker) checkWait(ctx context.Context) {
 		return
 	}
 	var streams []*watched
+	defer func() {
+		for _, s := range streams {
+			s.close()
+		}
+	}()
 	for name, f := range map[string]core.Filter{"all": c.honored, "part": firstOf(c.honored)} {
 		r, m, o, err := c.open(ctx, `"check-`+name+`"`, encode(f))
-		if err != nil || o != came || !m.isAck() {
+		if err != nil {
+			c.say(skip, "keep-alive", "", "%v", err)
+			return
+		}
+		streams = append(streams, &watched{raw: r, name: name, honored: m.honored()})
+		if o != came || !m.isAck() {
 			c.say(skip, "keep-alive", "", "no stream to watch")
 			return
 		}
-		defer r.close()
-		streams = append(streams, &watched{raw: r, name: name, honored: m.honored()})
 	}
 	if c.trigger != "" {
 		if err := c.runTrigger(ctx); err != nil {

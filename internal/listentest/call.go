@@ -163,7 +163,7 @@ type wantRefusal struct {
 	data   string // JSON; empty: the answer has no data member
 }
 
-// Refused checks that the answer is the JSON-RPC error that was wanted and
+// refused checks that the answer is the JSON-RPC error that was wanted and
 // nothing else, and that nothing of it contains the secret.
 func (a Answer) refused(tb testing.TB, want wantRefusal, secret string) {
 	tb.Helper()

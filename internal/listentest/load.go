@@ -215,7 +215,7 @@ func (s suite) nothingLost(t *testing.T) {
 					}
 					// From the second time on, the stream may still be busy with the last
 					// delivery.
-					for range 20 {
+					for range 5 {
 						if err := errors.Join(srv.Hub.Publish(srv.ctx, core.ResourceUpdated(uri)),
 							stream.Expect("notifications/resources/updated "+uri)); err != nil {
 							return err

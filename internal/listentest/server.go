@@ -159,6 +159,7 @@ func (srv *Server) client(tb testing.TB) *Client {
 	c.transport = &http.Transport{
 		DisableCompression: true,
 		Protocols:          new(http.Protocols),
+		HTTP2:              &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 16}, // soon full
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, addr)
 			if err != nil {
