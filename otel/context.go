@@ -56,7 +56,7 @@ func (c metaCarrier) Get(key string) string {
 func (metaCarrier) Set(string, string) {}
 
 // Keys returns the keys that MCP defines.
-func (metaCarrier) Keys() []string { return []string{"traceparent", "tracestate", "baggage"} }
+func (metaCarrier) Keys() []string { return []string{traceParent, traceState, "baggage"} }
 
 // headerCarrier reads the headers of a transport.
 type headerCarrier func(name string) string

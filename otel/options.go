@@ -89,7 +89,7 @@ func WithPublicEndpoint() Option {
 // perPublish of them for one publish and perStream for one stream in a minute;
 // what is beyond is left out, so that a publish to thousands of streams does not
 // push other spans out of the exporter's queue. Both must be positive; 100 and 60
-// are a good start. A publish that is not sampled has none.
+// are a good start. A publish whose span is not recorded has none.
 //
 // By default there are none.
 func WithDeliverySpans(perPublish, perStream int) Option {

@@ -13,7 +13,8 @@ import (
 	"github.com/mcplisten/mcplisten/core"
 )
 
-// publication is what travels with the changes of a publish to the deliveries.
+// publication is what travels with the changes of a publish, to the deliveries and
+// to other nodes.
 type publication struct {
 	span trace.SpanContext
 	left atomic.Int64 // spans of deliveries that it may still have
@@ -67,12 +68,9 @@ func (o *Observer) Publishing(ctx context.Context, changes []core.Change) (origi
 		return nil, nil
 	}
 	span.SetAttributes(keyChanges.Int(len(changes)))
-	if o.deliverySpans && made.IsSampled() {
-		p := &publication{span: made}
-		p.left.Store(int64(o.perPublish))
-		origin = p
-	}
-	return origin, func() { span.End() }
+	p := &publication{span: made}
+	p.left.Store(int64(o.perPublish))
+	return p, func() { span.End() }
 }
 
 // count counts the changes and returns their kind, core.NumKinds for several.
@@ -115,6 +113,9 @@ func (b *budget) has(now time.Time, perMinute int) bool {
 // publish is known, as far as the caps allow. The parent is the first publish that
 // the notification stands for; further ones are linked, and so is the stream.
 func (s *stream) deliveries(d *core.Delivery) (spans []trace.Span) {
+	if !s.o.deliverySpans {
+		return nil
+	}
 	done := uint64(0) // bit i: Origins[i] is part of a span, or was left out with one
 	for i, first := range d.Origins {
 		p, ours := first.From.(*publication)

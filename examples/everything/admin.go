@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	mcphttp "github.com/mcplisten/mcplisten/adapters/nethttp"
 	"github.com/mcplisten/mcplisten/core"
 )
 
@@ -42,11 +43,13 @@ func (e *ends) byReason() map[core.Reason]int {
 	return counts
 }
 
-// adminHandler serves POST /publish and GET /stats. No web page may call it.
+// adminHandler serves POST /publish, GET /stats, and GET /status for people. No web
+// page may call it.
 func adminHandler(hub *core.Hub, closed *ends) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /publish", func(w http.ResponseWriter, r *http.Request) { publish(w, r, hub) })
 	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) { stats(w, hub, closed) })
+	mux.Handle("GET /status", mcphttp.Status(hub, mcphttp.StatusPrincipals()))
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 

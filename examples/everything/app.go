@@ -22,6 +22,7 @@ const endpoint = "/mcp"
 // app is what a framework mounts.
 type app struct {
 	settings
+	telemetry
 
 	hub     *core.Hub
 	closed  ends
@@ -33,6 +34,9 @@ func newApp(s settings) (*app, error) {
 	a := &app{settings: s}
 	watcher := &clock{}
 	var err error
+	if a.telemetry, err = newTelemetry(s.otlp); err != nil {
+		return nil, err
+	}
 	a.hub, err = core.NewHub(core.Config{
 		Capabilities:           backend.Capabilities(),
 		ServerInfo:             &info,
@@ -43,6 +47,7 @@ func newApp(s settings) (*app, error) {
 		DrainSpread:            s.drain,
 		Authorizer:             newAuthorizer(s.tokens, s.private),
 		Watcher:                watcher,
+		Observer:               a.observer,
 		OnEnd:                  a.closed.add,
 		Logger:                 slog.Default(),
 	})

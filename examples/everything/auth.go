@@ -13,8 +13,10 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
+	mcphttp "github.com/mcplisten/mcplisten/adapters/nethttp"
 	"github.com/mcplisten/mcplisten/core"
 )
 
@@ -22,7 +24,7 @@ import (
 type token struct {
 	secret    string
 	principal string
-	lifetime  time.Duration // of a stream; zero: no end
+	lifetime  time.Duration // from its first listen on; zero: no end
 }
 
 // tokens is the flag's value: PRINCIPAL=TOKEN or PRINCIPAL=TOKEN:LIFETIME, comma-separated.
@@ -104,20 +106,39 @@ func (p *private) Set(value string) error {
 type authorizer struct {
 	private   private
 	lifetimes map[string]time.Duration // by principal
+
+	mu      sync.Mutex
+	expires map[string]time.Time // by principal, of those who have listened
 }
 
-func newAuthorizer(t tokens, p private) authorizer {
-	a := authorizer{private: p, lifetimes: make(map[string]time.Duration)}
+func newAuthorizer(t tokens, p private) *authorizer {
+	a := &authorizer{private: p, lifetimes: make(map[string]time.Duration), expires: make(map[string]time.Time)}
 	for _, known := range t {
 		a.lifetimes[known.principal] = known.lifetime
 	}
 	return a
 }
 
+// expiry returns when the principal's token ends, the zero time for never.
+func (a *authorizer) expiry(principal string) time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at, listened := a.expires[principal]
+	if lifetime := a.lifetimes[principal]; !listened && lifetime > 0 {
+		at = time.Now().Add(lifetime)
+		a.expires[principal] = at
+	}
+	return at
+}
+
 var errForbidden = errors.New("a resource is somebody else's")
 
 // Authorize implements [core.Authorizer].
-func (a authorizer) Authorize(_ context.Context, principal string, filter core.Filter) (core.Grant, error) {
+func (a *authorizer) Authorize(_ context.Context, principal string, filter core.Filter) (core.Grant, error) {
+	expires := a.expiry(principal)
+	if !expires.IsZero() && !time.Now().Before(expires) {
+		return core.Grant{}, mcphttp.Deny(http.StatusUnauthorized, challenge)
+	}
 	for _, uri := range filter.ResourceSubscriptions {
 		for _, o := range a.private {
 			if strings.HasPrefix(uri, o.prefix) && principal != o.principal {
@@ -125,11 +146,7 @@ func (a authorizer) Authorize(_ context.Context, principal string, filter core.F
 			}
 		}
 	}
-	var grant core.Grant
-	if lifetime := a.lifetimes[principal]; lifetime > 0 {
-		grant.Until = time.Now().Add(lifetime)
-	}
-	return grant, nil
+	return core.Grant{Until: expires}, nil
 }
 
 // The middleware of net/http and of everything that speaks its language. echo's

@@ -32,6 +32,8 @@ type settings struct {
 	private private
 	origins list
 	hosts   list
+
+	otlp string
 }
 
 // parse returns the settings that args ask for. What is wrong with them, and the
@@ -60,10 +62,12 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f.StringVar(&s.tlsKey, "tls-key", "", "`file` with the certificate's key")
 
 	f.Var(&s.tokens, "tokens", "bearer tokens and their principals, as `alice=s1,bob=s2,carol=s3:2s`;\n"+
-		"a duration after the token is how long its streams may last")
+		"a duration after the token is how long it lives, from its first listen on")
 	f.Var(&s.private, "private", "a principal and the prefix of URIs that are theirs alone, as `bob:file:///private/`")
 	f.Var(&s.origins, "origins", "origins whose web pages may call, comma-separated; none: loopback ones")
 	f.Var(&s.hosts, "hosts", "host names that may be called by, comma-separated, beside loopback ones")
+
+	f.StringVar(&s.otlp, "otlp", "", "`URL` of an OTLP/HTTP endpoint for traces and metrics")
 
 	// Package flag has already reported its own errors, to out.
 	if err := f.Parse(args); err != nil {

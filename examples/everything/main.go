@@ -9,6 +9,8 @@
 //	curl -X POST 'http://127.0.0.1:8081/publish?kind=updated&uri=everything://notes'
 //	curl http://127.0.0.1:8081/stats
 //
+// http://127.0.0.1:8081/status shows the open streams.
+//
 // The same application runs on net/http, chi, echo and gin (-framework); behind
 // middleware that is known to break streams (-middleware); with bearer tokens
 // whose streams end with them (-tokens) and resources that are somebody's alone
@@ -100,6 +102,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	case <-ctx.Done():
 		a.drainStreams()
 		shut(srv)
+		a.export()
 	}
 	_ = srv.Close()
 	_ = admin.Close()
@@ -109,11 +112,22 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 // drainStreams ends every stream with its result. The server goes on meanwhile:
 // newcomers get 503, other requests their answers.
 func (a *app) drainStreams() {
-	// Whoever does not read has been given up after the write timeout.
-	ctx, cancel := context.WithTimeout(context.Background(), a.drain+a.writeTimeout+time.Second)
+	// Whoever does not read has been given up after the write timeout. The hub keeps
+	// a fifth of the time for the last ones.
+	ctx, cancel := context.WithTimeout(context.Background(), a.drain*5/4+a.writeTimeout+time.Second)
 	defer cancel()
 	if err := a.hub.Shutdown(ctx); err != nil {
 		slog.Warn("streams are left", "err", err)
+	}
+}
+
+// export exports what is left of spans and metrics: last, since streams and
+// requests have theirs when they end.
+func (a *app) export() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := a.shutdown(ctx); err != nil {
+		slog.Warn("spans or metrics are lost", "err", err)
 	}
 }
 
