@@ -34,6 +34,7 @@ func user(r *http.Request) string {
 }
 
 func TestMount(t *testing.T) {
+	t.Parallel()
 	for name, mount := range map[string]func(chi.Router, func(chi.Router, string)){
 		"sub-router": func(r chi.Router, mount func(chi.Router, string)) {
 			r.Route(mounttest.Prefix, func(r chi.Router) {

@@ -35,6 +35,7 @@ func user(c echo.Context) string {
 }
 
 func TestMount(t *testing.T) {
+	t.Parallel()
 	for name, mount := range map[string]func(*echo.Echo, func(mcpecho.Router, string)){
 		"group": func(e *echo.Echo, mount func(mcpecho.Router, string)) {
 			mount(e.Group(mounttest.Prefix, authenticate), mounttest.Path)

@@ -28,6 +28,7 @@ func authenticate(c *gin.Context) {
 func user(c *gin.Context) string { return c.GetString("user") }
 
 func TestMount(t *testing.T) {
+	t.Parallel()
 	for name, mount := range map[string]func(*gin.Engine, func(gin.IRoutes, string)){
 		"group": func(e *gin.Engine, mount func(gin.IRoutes, string)) {
 			mount(e.Group(mounttest.Prefix, authenticate), mounttest.Path)

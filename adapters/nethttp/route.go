@@ -108,7 +108,7 @@ var streamHeaders = map[string]string{
 // fails, with no header written, where they do not come through.
 func (r *route) writeHeaders(outer http.ResponseWriter) error {
 	if r.around && outer.Header().Get("Content-Encoding") != "" {
-		return cannotStream("a middleware encodes it and cannot be flushed", fmt.Errorf("%T", outer))
+		return cannotStream("a middleware encodes it, and a response writer below cannot be flushed", fmt.Errorf("%T", outer))
 	}
 	for _, header := range []http.Header{outer.Header(), r.w.Header()} {
 		if r.around || aboutToEncode(header) {

@@ -113,9 +113,16 @@ func wrapping(wrap func(http.ResponseWriter) http.ResponseWriter) wrapper {
 	return func(w http.ResponseWriter) (http.ResponseWriter, func()) { return wrap(w), func() {} }
 }
 
+// outcome is what became of a listen request.
+type outcome struct {
+	hub  *core.Hub
+	resp *http.Response
+	log  *lockedBuffer
+}
+
 // behind sends a listen request to a server with a wrapper around its response
 // writers.
-func behind(t *testing.T, wrap wrapper, keepAlive, writeTimeout time.Duration) (*core.Hub, *http.Response, *lockedBuffer) {
+func behind(t *testing.T, wrap wrapper, keepAlive, writeTimeout time.Duration) outcome {
 	t.Helper()
 	hub := newHub(t, core.Config{Capabilities: core.Capabilities{ToolsListChanged: true}, KeepAlive: keepAlive})
 	log := &lockedBuffer{}
@@ -136,13 +143,17 @@ func behind(t *testing.T, wrap wrapper, keepAlive, writeTimeout time.Duration) (
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return hub, post(ctx, t, server), log
+	resp, err := server.Client().Do(listenRequest(ctx, t, server.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return outcome{hub, resp, log}
 }
 
-// post sends a listen request.
-func post(ctx context.Context, t *testing.T, server *httptest.Server) *http.Response {
+func listenRequest(ctx context.Context, t *testing.T, url string) *http.Request {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, strings.NewReader(
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(
 		`{"jsonrpc":"2.0","id":7,"method":"subscriptions/listen","params":{"_meta":{`+
 			`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},`+
 			`"notifications":{"toolsListChanged":true}}}`))
@@ -152,12 +163,7 @@ func post(ctx context.Context, t *testing.T, server *httptest.Server) *http.Resp
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Mcp-Method", core.MethodListen)
 	req.Header.Set("Mcp-Protocol-Version", core.ProtocolVersion)
-	resp, err := server.Client().Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = resp.Body.Close() })
-	return resp
+	return req
 }
 
 // lockedBuffer is a log to look into.
@@ -229,12 +235,12 @@ func TestWrappersThatStreamsPass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hub, resp, log := behind(t, wrapping(c.wrap), -1, 0)
-			expectPrompt(t, hub, resp)
-			if got := resp.Header.Get("Content-Encoding"); got != c.encoding {
+			o := behind(t, wrapping(c.wrap), -1, 0)
+			expectPrompt(t, o.hub, o.resp)
+			if got := o.resp.Header.Get("Content-Encoding"); got != c.encoding {
 				t.Errorf("Content-Encoding: got %q, want %q", got, c.encoding)
 			}
-			if text := log.String(); text != "" {
+			if text := o.log.String(); text != "" {
 				t.Errorf("the log has %s, want nothing", text)
 			}
 		})
@@ -270,8 +276,8 @@ func TestWrappersInTheWay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hub, resp, log := behind(t, c.wrap, -1, 0)
-			body, err := io.ReadAll(resp.Body)
+			o := behind(t, c.wrap, -1, 0)
+			body, err := io.ReadAll(o.resp.Body)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -285,19 +291,19 @@ func TestWrappersInTheWay(t *testing.T) {
 			if err := json.Unmarshal(body, &answer); err != nil {
 				t.Fatalf("%v: %s", err, body)
 			}
-			if resp.StatusCode != http.StatusInternalServerError || answer.ID != 7 ||
+			if o.resp.StatusCode != http.StatusInternalServerError || answer.ID != 7 ||
 				answer.Error.Code != core.CodeInternalError || !strings.Contains(answer.Error.Message, c.says) {
-				t.Errorf("got %s and %s, want 500 and an error that says %q", resp.Status, body, c.says)
+				t.Errorf("got %s and %s, want 500 and an error that says %q", o.resp.Status, body, c.says)
 			}
 			for _, name := range []string{"Cache-Control", "X-Accel-Buffering", "Content-Encoding"} {
-				if got := resp.Header.Get(name); got != "" && got != "none" {
+				if got := o.resp.Header.Get(name); got != "" && got != "none" {
 					t.Errorf("%s of a stream is left: %s", name, got)
 				}
 			}
-			if text := log.String(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, c.log) {
+			if text := o.log.String(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, c.log) {
 				t.Errorf("the log has %q, want one error that names %s", text, c.log)
 			}
-			if n := len(hub.Streams()); n != 0 {
+			if n := len(o.hub.Streams()); n != 0 {
 				t.Errorf("%d streams are open, want none", n)
 			}
 		})
@@ -308,13 +314,13 @@ func TestWrappersInTheWay(t *testing.T) {
 // the stream ends at once, and the log says why.
 func TestHeldBackAfterTheHeaders(t *testing.T) {
 	t.Parallel()
-	_, resp, log := behind(t, wrapping(func(w http.ResponseWriter) http.ResponseWriter {
+	o := behind(t, wrapping(func(w http.ResponseWriter) http.ResponseWriter {
 		return starting{lying{newGinLike(w), new(bytes.Buffer)}}
 	}), -1, 0)
-	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "head" {
+	if body, err := io.ReadAll(o.resp.Body); err != nil || string(body) != "head" {
 		t.Errorf("got %q, %v, want what the writer itself wrote, and the end", body, err)
 	}
-	text := log.String()
+	text := o.log.String()
 	if strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, "holds back") || !strings.Contains(text, "starting") {
 		t.Errorf("the log has %q, want one error that names the writer", text)
 	}
@@ -325,8 +331,8 @@ func TestHeldBackAfterTheHeaders(t *testing.T) {
 func TestDeadlineBehindEmbedding(t *testing.T) {
 	t.Parallel()
 	const timeout = 400 * time.Millisecond
-	_, resp, log := behind(t, wrapping(func(w http.ResponseWriter) http.ResponseWriter { return newGinLike(w) }), timeout/2, timeout)
-	lines := bufio.NewReader(resp.Body)
+	o := behind(t, wrapping(func(w http.ResponseWriter) http.ResponseWriter { return newGinLike(w) }), timeout/2, timeout)
+	lines := bufio.NewReader(o.resp.Body)
 	for i := range 5 { // the acknowledgment, and twice the timeout
 		line, err := lines.ReadString('\n')
 		if err != nil || i > 0 && line != ": keep-alive\n" {
@@ -336,7 +342,7 @@ func TestDeadlineBehindEmbedding(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if text := log.String(); text != "" {
+	if text := o.log.String(); text != "" {
 		t.Errorf("the log has %s, want nothing", text)
 	}
 }

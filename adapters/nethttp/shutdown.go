@@ -14,6 +14,10 @@ import (
 // result; without it, server.Shutdown waits for streams that do not know. It
 // returns as soon as they have ended, or when its own context does.
 //
+// server.Shutdown closes the listener first. A service that spreads the ends
+// ([core.Config].DrainSpread) calls hub.Shutdown before it as well, so that
+// newcomers are told when to come back for as long as that takes.
+//
 // It must be called before the server serves. Where the server's
 // HTTP2.WriteByteTimeout is not set, it becomes 10 s: of an HTTP/2 connection
 // whose client reads nothing at all, no write deadline of a stream can get out,

@@ -59,8 +59,8 @@ var chiCells = []cell{
 		note: "Nothing says how to get past it.", remedy: "net/http: a wrapper that streams pass",
 	},
 	{
-		middleware: "many at once", note: "The order does not matter.",
-		app: onChi(middleware.RequestID, chiLogger, middleware.Recoverer, middleware.Compress(5), sessions, statusRecorder, buffering, snoop),
+		middleware: "many at once",
+		app:        onChi(middleware.RequestID, chiLogger, middleware.Recoverer, middleware.Compress(5), sessions, statusRecorder, buffering, snoop),
 	},
 }
 

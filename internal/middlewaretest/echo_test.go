@@ -64,7 +64,7 @@ var echoCells = []cell{
 		note: "Nothing says how to get past it.", remedy: "net/http: a wrapper that streams pass",
 	},
 	{
-		middleware: "many at once", note: "The order does not matter.",
+		middleware: "many at once",
 		app: onEcho(middleware.RequestID(), echoLogger, middleware.Recover(), middleware.Gzip(), echo.WrapMiddleware(sessions),
 			echo.WrapMiddleware(buffering), middleware.Decompress()),
 	},

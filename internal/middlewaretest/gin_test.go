@@ -68,8 +68,16 @@ var ginCells = []cell{
 		note: "Nothing says how to get past it.", remedy: "net/http: a wrapper that streams pass",
 	},
 	{
-		middleware: "many at once", note: "The order does not matter.",
-		app: aroundGin(statusRecorder, gin.LoggerWithWriter(io.Discard), gin.RecoveryWithWriter(io.Discard), requestid.New(),
+		middleware: "a wrapper with `Unwrap`, without `Flush`, around the engine", app: aroundGin(statusRecorder),
+		note: "It sees the header and the status. The bytes go past it, as a flush does.",
+	},
+	{
+		middleware: "the same, and `gin-contrib/gzip` inside", app: aroundGin(statusRecorder, gzip.Gzip(gzip.DefaultCompression)),
+		note: "What is compressed above cannot go past it.", remedy: "gin: excluded path",
+	},
+	{
+		middleware: "many at once",
+		app: aroundGin(snoop, gin.LoggerWithWriter(io.Discard), gin.RecoveryWithWriter(io.Discard), requestid.New(),
 			ginCopy, gzip.Gzip(gzip.BestSpeed)),
 	},
 }

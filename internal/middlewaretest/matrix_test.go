@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -14,7 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/NYTimes/gziphandler"
 	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5/middleware"
 	"go.uber.org/goleak"
 
 	"github.com/mcplisten/mcplisten/adapters/nethttp"
@@ -120,6 +123,37 @@ func (c cell) outcome(t *testing.T) string {
 		t.Errorf("HTTP/1.1: %s; HTTP/2: %s", all[0], all[1])
 	}
 	return all[0]
+}
+
+// TestAnyOrder: what several middlewares do to each other depends on their order,
+// and none may be wrong.
+func TestAnyOrder(t *testing.T) {
+	t.Parallel()
+	all := []middlewareFunc{
+		gzipKlauspost, gziphandler.GzipHandler, httpCompression, sessions, snoop, statusRecorder, buffering,
+		middleware.Compress(5, "text/event-stream"), chiLogger, middleware.Recoverer,
+	}
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 60 {
+		order := random.Perm(len(all))[:2+random.IntN(len(all)-2)]
+		chain := make([]middlewareFunc, len(order))
+		for i, j := range order {
+			chain[i] = all[j]
+		}
+		s := start(t, around(chain...), core.Config{KeepAlive: -1}, false)
+		outcome := s.listen(t, false)
+		s.close()
+		// A wrapper that was passed by may send its header late, in vain.
+		for line := range strings.Lines(s.log.String()) {
+			if !strings.Contains(line, "superfluous response.WriteHeader") {
+				t.Errorf("the server logged: %s", line)
+			}
+		}
+		if t.Failed() || strings.HasPrefix(outcome, "refused") {
+			t.Fatalf("seed %d: %s behind %v", seed, outcome, order)
+		}
+	}
 }
 
 // TestRemedies: behind the code that the page recommends, a stream is neither
