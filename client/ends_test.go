@@ -137,18 +137,6 @@ func TestTolerated(t *testing.T) {
 	}
 }
 
-// A server that keeps the stream open after its result does not hold up its end.
-func TestResultEnds(t *testing.T) {
-	t.Parallel()
-	endpoint := byHand(t, func(w http.ResponseWriter, r *http.Request, id string) {
-		say(w, id, toolsAck, goodbye)
-		<-r.Context().Done()
-	})
-	if _, end := listen(t, endpoint); end.Cause != client.Graceful {
-		t.Errorf("got %v", end)
-	}
-}
-
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const plain, jsonType = "text/plain", "application/json"

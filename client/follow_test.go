@@ -168,7 +168,7 @@ func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const runs, attempts = 200, 9
 		bounds := seconds(2, 4, 8, 16, 32, 60, 60, 60)
-		var sums [attempts - 1]time.Duration
+		var sums, least, most [attempts - 1]time.Duration
 		for range runs {
 			ctx, cancel := context.WithCancel(t.Context())
 			s := &script{answers: []answer{unreachable}}
@@ -189,11 +189,18 @@ func TestBackoff(t *testing.T) {
 					t.Errorf("wait %d is %v, over %v", i, d, bounds[i])
 				}
 				sums[i] += d
+				most[i] = max(most[i], d)
+				if least[i] == 0 || d < least[i] {
+					least[i] = d
+				}
 			}
 		}
 		for i, sum := range sums {
 			if mean, half := sum/runs, bounds[i]/2; mean < half*3/4 || mean > half*5/4 {
 				t.Errorf("wait %d is %v on average, want about %v", i, mean, half)
+			}
+			if least[i] > bounds[i]/8 || most[i] < bounds[i]*7/8 {
+				t.Errorf("wait %d is from %v to %v in %d runs, want all up to %v", i, least[i], most[i], runs, bounds[i])
 			}
 		}
 	})
@@ -466,6 +473,22 @@ func TestIdleGrows(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "keep-alives"); n != 4 {
 			t.Errorf("logged %d times, want 4: %s", n, log.String())
+		}
+	})
+}
+
+// A server that keeps the stream open after its result does not hold up its end.
+func TestResultEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{answers: []answer{stream(step{text: event(toolsAck) + event(goodbye)})}}
+		start := time.Now()
+		st, err := client.Listen(t.Context(), client.URL("http://example.com"), toolsFilter, client.WithHTTPClient(&http.Client{Transport: s}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if end := st.End(); end.Cause != client.Graceful || time.Since(start) > time.Second {
+			t.Errorf("got %v after %v", end, time.Since(start))
 		}
 	})
 }

@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mcplisten/mcplisten/adapters/nethttp"
 	"github.com/mcplisten/mcplisten/client"
 	"github.com/mcplisten/mcplisten/core"
 )
@@ -50,6 +52,65 @@ func TestListen(t *testing.T) {
 		t.Errorf("the end is %v, want graceful", end)
 	}
 	s.Close() // late, and harmless
+}
+
+// The same over HTTP/2, where a stream is reset and no connection is closed.
+func TestListenHTTP2(t *testing.T) {
+	t.Parallel()
+	ended := make(chan core.End, 2)
+	hub := newHub(t, core.Config{OnEnd: func(e core.End) { ended <- e }})
+	handler, err := mcphttp.New(hub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	abort := make(chan struct{})
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor != 2 {
+			t.Errorf("the request came over %s", r.Proto)
+		}
+		if r.Header.Get("X-Abort") == "" {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		ctx, cancel := context.WithCancel(r.Context())
+		defer panic(http.ErrAbortHandler) // after the stream was open
+		defer cancel()
+		go func() {
+			<-abort
+			cancel()
+		}()
+		handler.ServeHTTP(w, r.WithContext(ctx))
+	}))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	defer srv.Close()
+	ctx := testContext(t)
+	listen := func(options ...client.Option) *client.Stream {
+		s, err := client.Listen(ctx, client.URL(srv.URL), allLists, append(options, client.WithHTTPClient(srv.Client()))...)
+		if err != nil {
+			t.Fatalf("Listen: %v", err)
+		}
+		return s
+	}
+	s := listen()
+	_ = hub.Publish(ctx, core.ToolsListChanged())
+	for range s.Notifications() {
+		break
+	}
+	s.Close()
+	if e := <-ended; e.Reason != core.ClientClosed || s.End().Cause != client.Local {
+		t.Errorf("closed here: %s there, %v here", e.Reason, s.End())
+	}
+	s = listen(client.WithHeader("X-Abort", "1"))
+	close(abort)
+	if end := s.End(); end.Cause != client.Dropped {
+		t.Errorf("reset: %v", end)
+	}
+	s = listen()
+	_ = hub.Shutdown(ctx)
+	if end := s.End(); end.Cause != client.Graceful {
+		t.Errorf("shut down: %v", end)
+	}
 }
 
 func TestListenEmptyFilter(t *testing.T) {

@@ -3,9 +3,13 @@
 # its rules in prose. See interop/schema.
 set -euo pipefail
 
+# Left out are those tests that replace the response writer, or look at the request's body: they would
+# meet the ones that do the watching.
+not_watched='TestEveryMessage/.*/^(CannotFlush|NextUnread|SwallowedFlushError|WriterPanics)$'
+
 # In the foreground: whoever stops this script stops it as well.
 MCPLISTEN_SCHEMA=1 timeout --foreground -k 10 8m \
-  go test -count=1 -timeout 7m -v ./interop/schema >"$TMPDIR/go.log" 2>&1 || { cat "$TMPDIR/go.log"; exit 1; }
+  go test -count=1 -timeout 7m -skip "$not_watched" -v ./interop/schema >"$TMPDIR/go.log" 2>&1 || { cat "$TMPDIR/go.log"; exit 1; }
 
 sed -n 's/^ *schema_test.go:[0-9]*: figures: //p' "$TMPDIR/go.log" >"$TMPDIR/figures"
 [ "$(wc -l <"$TMPDIR/figures")" = 4 ] || { cat "$TMPDIR/go.log"; exit 1; }

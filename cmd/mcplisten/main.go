@@ -47,7 +47,8 @@ Exit codes:
   1  check: something failed
   2  wrong usage
   3  the server refused
-  4  the stream was dropped, or the server could not be reached
+  4  the stream was dropped, the server could not be reached, or a check was
+     stopped
   5  the server broke the protocol
   6  the server honors nothing of what was asked for
 `
