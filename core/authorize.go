@@ -100,7 +100,10 @@ func (s *Subscription) granted(g Grant) {
 
 // A lapse is the end of a grant, as an error: nothing more may be delivered, and
 // the subscription ends with its result.
-type lapse struct{ reason Reason }
+type lapse struct {
+	reason Reason
+	err    error // of the re-check; nil where it was not that
+}
 
 func (l *lapse) Error() string { return "core: the grant has ended: " + string(l.reason) }
 
@@ -143,13 +146,13 @@ func (s *Subscription) ask() error {
 	case gone != nil && !errors.Is(gone, context.DeadlineExceeded):
 		return gone
 	case revoked:
-		return &lapse{Revoked}
+		return &lapse{Revoked, nil}
 	case now >= s.grantEnd:
-		return &lapse{GrantExpired}
+		return &lapse{GrantExpired, nil}
 	case err != nil && left > 0 && now >= s.endAt: // it was not given its time
-		return &lapse{s.endWith}
+		return &lapse{s.endWith, nil}
 	case err != nil:
-		return &lapse{Revoked}
+		return &lapse{Revoked, err}
 	}
 	return nil
 }

@@ -207,6 +207,7 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 		{"a URI with half a surrogate pair", filter(`{"resourceSubscriptions":["` + marker + `\ud83d"]}`), invalidParams, id},
 		{"a URI with the other half", filter(`{"resourceSubscriptions":["\uDE00"]}`), invalidParams, id},
 		{"a URI with the halves swapped", filter(`{"resourceSubscriptions":["\ude00\ud83d"]}`), invalidParams, id},
+		{"a URI with half a pair before a character over it", filter(`{"resourceSubscriptions":["\ud83d\uffee"]}`), invalidParams, id},
 		{"a URI with half a pair before an escape", filter(`{"resourceSubscriptions":["\ud83d\u0041"]}`), invalidParams, id},
 		{"a URI with half a pair before text", filter(`{"resourceSubscriptions":["\ud83dxude00"]}`), invalidParams, id},
 		{"1,001 URIs", filter(uriFilter(names(1001)...)), invalidParams, id},

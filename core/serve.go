@@ -153,6 +153,9 @@ func firstReason(asked, due Reason) Reason {
 func (s *Subscription) failed(end *End, err error) {
 	if l := (*lapse)(nil); errors.As(err, &l) {
 		*end = s.finish(l.reason, false)
+		if end.Err == nil {
+			end.Err = l.err // a failing database looks like mass revocation otherwise
+		}
 		return
 	}
 	if errors.Is(err, errHookPanicked) {

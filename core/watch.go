@@ -30,13 +30,19 @@ type watch struct {
 // startAll starts watching all the URIs, or none: after a failure it undoes what
 // it did.
 func (ws *watches) startAll(ctx context.Context, uris []string) error {
-	for i, uri := range uris {
-		if err := ws.start(ctx, uri); err != nil {
-			for _, started := range uris[:i] {
-				ws.stop(started)
+	started := 0
+	defer func() { // also where a hook ends the goroutine
+		if started < len(uris) {
+			for _, uri := range uris[:started] {
+				ws.stop(uri)
 			}
+		}
+	}()
+	for _, uri := range uris {
+		if err := ws.start(ctx, uri); err != nil {
 			return err
 		}
+		started++
 	}
 	return nil
 }
@@ -55,22 +61,31 @@ func (ws *watches) start(ctx context.Context, uri string) error {
 	w.users++
 	ws.mu.Unlock()
 
-	var err error
+	err := errHookPanicked // unless it returns
+	defer func() {
+		if err != nil {
+			ws.leave(uri, w)
+		}
+	}()
 	ws.hub.countHook(1) // waiting for another's hook is like being in it
 	select {
 	case w.turn <- struct{}{}:
 		ws.hub.countHook(-1)
-		if !w.started {
-			err = ws.hub.hook("Watcher.Start", func() error { return ws.watcher.Start(ctx, uri) })
-			w.started = err == nil
-		}
-		<-w.turn
+		err = ws.startOnce(ctx, uri, w)
 	case <-ctx.Done():
 		ws.hub.countHook(-1)
 		err = ctx.Err()
 	}
-	if err != nil {
-		ws.leave(uri, w)
+	return err
+}
+
+// startOnce starts a watch, whose turn the caller has, unless it runs; and gives up
+// the turn.
+func (ws *watches) startOnce(ctx context.Context, uri string, w *watch) (err error) {
+	defer func() { <-w.turn }()
+	if !w.started {
+		err = ws.hub.hook("Watcher.Start", func() error { return ws.watcher.Start(ctx, uri) })
+		w.started = err == nil
 	}
 	return err
 }

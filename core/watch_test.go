@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -299,6 +300,32 @@ func TestI9_AFailedConnectStopsTheWatches(t *testing.T) {
 	})
 }
 
+// TestI10_HandOver: the last subscriber of a URI leaves while the next one comes,
+// and whoever is first, the one who stays is served.
+func TestI10_HandOver(t *testing.T) {
+	t.Parallel()
+	w := newWatcher(t)
+	hub := newHub(t, core.Config{Watcher: w})
+	last := listen(t, hub, "0", uriFilter("a:"))
+	for i := range 1000 {
+		start := make(chan struct{})
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			<-start
+			last.close()
+		}()
+		close(start)
+		next := listen(t, hub, strconv.Itoa(i+1), uriFilter("a:"))
+		<-left
+		if !w.watches("a:") {
+			t.Fatalf("I10: a: is not watched in round %d, while a stream that was acknowledged for it is open", i)
+		}
+		last = next
+	}
+	last.close()
+}
+
 // TestI10_AClosingHubCancelsStarts: no newcomer is acknowledged after Shutdown,
 // however long its watch takes to start.
 func TestI10_AClosingHubCancelsStarts(t *testing.T) {
@@ -401,4 +428,35 @@ func startAndStopAlternate(t *testing.T, seed uint64) {
 	if calls := w.take(); len(calls) < 50 {
 		t.Errorf("only %d calls: the test tests nothing", len(calls))
 	}
+}
+
+// TestI9_AStartThatEndsTheGoroutine leaves neither the watches before it nor its own
+// turn behind.
+func TestI9_AStartThatEndsTheGoroutine(t *testing.T) {
+	t.Parallel()
+	w := newWatcher(t)
+	hub := newHub(t, core.Config{Watcher: w})
+	var once sync.Once
+	w.onStart = func(_ context.Context, uri string) error {
+		if uri == "b:" {
+			once.Do(func() {
+				w.exit(uri, false)
+				runtime.Goexit()
+			})
+		}
+		return nil
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = hub.Open(t.Context(), core.Opening{Request: request(t, hub, "1", uriFilter("a:", "b:", "c:"))})
+	}()
+	<-gone
+	for _, uri := range []string{"a:", "b:", "c:"} {
+		if w.watches(uri) {
+			t.Errorf("%s is still watched", uri)
+		}
+	}
+	s := listen(t, hub, "2", uriFilter("b:"))
+	s.close()
 }
