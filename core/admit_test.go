@@ -128,6 +128,7 @@ func TestALimitOfThreeUnderAThousand(t *testing.T) {
 // TestPerPrincipalLimitsUnderAThousand: everybody gets what is theirs, and a
 // greedy principal no more than that.
 func TestPerPrincipalLimitsUnderAThousand(t *testing.T) {
+	t.Parallel()
 	tenant := func(principal string) string { key, _, _ := strings.Cut(principal, "/"); return key }
 	users := func(i int) string { return []string{"a/1", "a/2", "b/1", "c/1", ""}[i%5] }
 	tests := []struct {

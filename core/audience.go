@@ -35,6 +35,9 @@ func PrincipalPrefix(prefix string) Audience {
 // Everyone reports whether the audience is everybody.
 func (a Audience) Everyone() bool { return a.principals == nil }
 
+// nobody reports whether the audience has no names and no prefix.
+func (a Audience) nobody() bool { return !a.Everyone() && len(a.principals) == 0 && a.prefix == nil }
+
 // Includes reports whether the principal belongs to the audience. Nobody, the
 // empty name, belongs to the zero Audience alone.
 func (a Audience) Includes(principal string) bool {
@@ -78,6 +81,7 @@ func (a Audience) key() string {
 		return "^" + *a.prefix
 	}
 	var b strings.Builder
+	b.WriteByte('=')
 	for _, name := range a.principals {
 		b.WriteString(strconv.Quote(name))
 	}

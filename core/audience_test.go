@@ -53,6 +53,7 @@ func TestAPrefixIsNoWord(t *testing.T) {
 // TestCoalescingDoesNotLeakBetweenPrincipals: what is pending for one tenant, a
 // thousand times over, is never told to another, whoever is stalled meanwhile.
 func TestCoalescingDoesNotLeakBetweenPrincipals(t *testing.T) {
+	t.Parallel()
 	for _, matcher := range []core.Matcher{nil, core.SubResources{}} {
 		t.Run(fmt.Sprintf("%T", matcher), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

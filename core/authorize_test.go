@@ -131,6 +131,7 @@ func (r *rights) grant(delivery bool, until time.Time) core.Authorizer {
 // TestARevocationWhileAChangeIsPending: once the right has ended, and the hub can
 // know it, the change is not delivered, whichever way the end comes.
 func TestARevocationWhileAChangeIsPending(t *testing.T) {
+	t.Parallel()
 	everyone := func(core.StreamInfo) bool { return true }
 	tests := []struct {
 		name     string
@@ -199,6 +200,7 @@ func TestARevocationWhileAChangeIsPending(t *testing.T) {
 // TestWhatIsPublishedAfterTheGrantIsInNoBatch: not even in one whose writing has
 // begun, and goes on only when the client reads again.
 func TestWhatIsPublishedAfterTheGrantIsInNoBatch(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*core.Hub){
 		"revoked": func(hub *core.Hub) { hub.Revoke(func(core.StreamInfo) bool { return true }) },
 		"expired": func(*core.Hub) { advance(time.Minute) },
@@ -295,6 +297,7 @@ func TestASlowRecheckLosesNothing(t *testing.T) {
 // TestTheGrantEndsDuringARecheck: it does not wait for the answer, and whatever
 // that is, nothing more is delivered.
 func TestTheGrantEndsDuringARecheck(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name  string
 		check func(ctx context.Context) error
@@ -327,6 +330,7 @@ func TestTheGrantEndsDuringARecheck(t *testing.T) {
 // TestOtherEndsDuringARecheck: a lifetime cuts it short, a revocation overrules
 // its answer, an end that the application asks for waits for it.
 func TestOtherEndsDuringARecheck(t *testing.T) {
+	t.Parallel()
 	everyone := func(core.StreamInfo) bool { return true }
 	tests := []struct {
 		name  string
@@ -371,6 +375,7 @@ func TestOtherEndsDuringARecheck(t *testing.T) {
 // TestTheLastDeliveryOfALifetimeIsAskedFor: the end that has come does not leave
 // the re-check without time.
 func TestTheLastDeliveryOfALifetimeIsAskedFor(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		withdrawn bool
 		want      core.Reason
@@ -404,6 +409,7 @@ func TestTheLastDeliveryOfALifetimeIsAskedFor(t *testing.T) {
 // TestARecheckThatHeedsNothing holds up its own stream and nobody else; when it
 // comes back, what it says counts.
 func TestARecheckThatHeedsNothing(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]error{"yes": nil, "no": errWithdrawn} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"math"
 	mathrand "math/rand/v2"
 	"slices"
@@ -21,10 +23,15 @@ import (
 // Package brokertest has the contract as a test.
 type Broker interface {
 	// Send gives msg to every node that receives; whether to this one too is all
-	// the same. A message has at most 256 KiB where Limits.MaxURILength is not over
-	// 32 KiB. It returns nil only once the broker has taken it:
-	// until then the hub keeps what it stands for, and sends it again after an
-	// error. It may block until ctx ends. It is called from one goroutine.
+	// the same. It returns nil only once the broker has taken it: until then the
+	// hub keeps what it stands for, and sends it again after an error. What is sent
+	// one after another arrives in that order.
+	//
+	// A message has a few hundred bytes as a rule and 1 MiB at most. Where the
+	// broker takes no message of its size, the error wraps [ErrMessageTooLarge].
+	//
+	// It may block until ctx ends. It is called from one goroutine. The slice is
+	// valid during the call only.
 	Send(ctx context.Context, msg []byte) error
 
 	// Receive passes on what other nodes send, until ctx ends or it cannot go on;
@@ -72,7 +79,16 @@ const (
 	brokerSendTimeout = 5 * time.Second        // for one message
 	brokerRetryFirst  = 100 * time.Millisecond // after a failure, doubling
 	brokerRetryMost   = 5 * time.Second
+	brokerBeat        = 10 * time.Second // between messages that only say how many there were
+	brokerSettle      = time.Second / 2  // for all nodes to say so after a gap
+	brokerCloseGrace  = time.Second      // for the broker's calls to return
 )
+
+// maxHeard is how many nodes are told apart. Each restart of one counts.
+const maxHeard = 10_000
+
+// maxOriginLength is the longest origin that is carried, in bytes.
+const maxOriginLength = 1024
 
 // BrokerStats count what passed between a hub and its broker.
 type BrokerStats struct {
@@ -95,10 +111,15 @@ type link struct {
 	ctx    context.Context // ends with the link
 	cancel context.CancelFunc
 	retry  chan struct{} // one slot: the broker is back, do not wait any longer
+	hello  chan struct{} // one slot: the other nodes are to be greeted
+	asked  chan struct{} // one slot: another node has greeted
 	gapped chan struct{} // one slot: messages may have been missed
+	done   chan struct{} // closed when all goroutines have ended
+	sent   uint64        // messages, without beats; of the sending goroutine
 
 	mu    sync.Mutex
 	stats BrokerStats
+	heard map[string]uint64 // messages that each node had sent when it was last heard
 }
 
 func newLink(h *Hub, broker Broker) *link {
@@ -106,85 +127,138 @@ func newLink(h *Hub, broker Broker) *link {
 	_, _ = rand.Read(name[:]) // it never fails
 	l := &link{
 		hub: h, broker: broker, node: hex.EncodeToString(name[:]),
-		retry: make(chan struct{}, 1), gapped: make(chan struct{}, 1),
+		retry: make(chan struct{}, 1), hello: make(chan struct{}, 1), asked: make(chan struct{}, 1),
+		gapped: make(chan struct{}, 1), done: make(chan struct{}),
+		heard: make(map[string]uint64),
 	}
 	l.outbox.init()
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	go l.send()
-	go l.receive()
-	go l.closeGaps()
+	var running sync.WaitGroup
+	running.Go(l.send)
+	running.Go(l.receive)
+	running.Go(l.closeGaps)
+	go func() { running.Wait(); close(l.done) }()
 	return l
 }
 
-// publish hands changes to the broker: it puts them into the outbox.
-func (l *link) publish(to Audience, changes []Change, origin any) {
-	carried := ""
-	if c, ok := l.hub.config.Observer.(OriginCarrier); ok && origin != nil {
-		_ = l.hub.guard("OriginCarrier.InjectOrigin", func() error {
-			carried = c.InjectOrigin(origin)
-			return nil
-		})
+// publish hands changes to the broker: it puts them into the outbox. It reports
+// whether that still takes any.
+func (l *link) publish(to Audience, changes []Change, origin any) bool {
+	if to.nobody() {
+		return true
 	}
 	longest := l.hub.config.Limits.MaxURILength
-	if slices.ContainsFunc(changes, func(c Change) bool { return len(c.URI) > longest }) {
+	tooLong := func(c Change) bool { return len(c.URI) > longest }
+	if slices.ContainsFunc(changes, tooLong) {
 		// Nobody can be subscribed to it, but somebody may be to what covers it.
 		if l.hub.config.Matcher != nil {
-			l.outbox.addAll()
-			return
+			return l.outbox.addAll()
 		}
-		changes = slices.DeleteFunc(slices.Clone(changes), func(c Change) bool { return len(c.URI) > longest })
+		changes = slices.DeleteFunc(slices.Clone(changes), tooLong)
 	}
+	carried := l.carry(origin)
 	for part := range to.parts(perMessage) {
-		l.outbox.add(part, changes, carried)
+		if !l.outbox.add(part, changes, carried) {
+			return false
+		}
 	}
+	return true
+}
+
+// carry returns an origin as it travels.
+func (l *link) carry(origin any) (carried string) {
+	c, ok := l.hub.config.Observer.(OriginCarrier)
+	if !ok || origin == nil {
+		return ""
+	}
+	_ = l.hub.guard("OriginCarrier.InjectOrigin", func() error {
+		carried = c.InjectOrigin(origin)
+		return nil
+	})
+	if len(carried) > maxOriginLength {
+		return ""
+	}
+	return carried
 }
 
 // send sends what is in the outbox, one message after another, and keeps it where
 // the broker does not take it.
 func (l *link) send() {
 	wait := brokerRetryFirst
+	beat := time.NewTicker(brokerBeat)
+	defer beat.Stop()
 	for {
-		select {
-		case <-l.outbox.wake:
-		case <-l.ctx.Done():
-			return
-		}
-		for {
-			item, ok := l.outbox.take()
-			if !ok {
-				break
-			}
-			item.Node = l.node
-			err := l.sendOne(item)
-			if err == nil {
-				l.outbox.taken()
-				wait = brokerRetryFirst
-				continue
-			}
-			l.outbox.putBack(item)
+		item, ok := l.outbox.take()
+		if !ok {
 			select {
-			case <-time.After(wait/2 + mathrand.N(wait)):
-			case <-l.retry:
+			case <-l.outbox.wake:
+			// Where a beat is not taken, the next one says the same.
+			case <-beat.C:
+				_ = l.sendOne(nodeMessage{})
+			case <-l.asked:
+				_ = l.sendOne(nodeMessage{})
+			case <-l.hello:
+				_ = l.sendOne(nodeMessage{Hello: true})
 			case <-l.ctx.Done():
 				return
 			}
-			wait = min(2*wait, brokerRetryMost)
+			continue
 		}
+		select {
+		case <-l.retry: // from before this attempt
+		default:
+		}
+		err := l.sendOne(item)
+		switch {
+		case err == nil:
+			l.outbox.taken()
+			wait = brokerRetryFirst
+			continue
+		case errors.Is(err, ErrMessageTooLarge) && !item.All:
+			if item.Cancel == nil {
+				item = nodeMessage{All: true}
+			}
+			l.outbox.replace(item)
+			continue
+		}
+		l.outbox.putBack(item)
+		select {
+		case <-time.After(wait/2 + mathrand.N(wait)):
+		case <-l.retry:
+		case <-l.ctx.Done():
+			return
+		}
+		wait = min(2*wait, brokerRetryMost)
 	}
 }
 
-func (l *link) sendOne(item nodeMessage) error {
+// sendOne sends a message. They are numbered, so that other nodes notice where the
+// broker has lost one that it took: a cluster of servers may, where they lose each
+// other. Each attempt of one has the same number. A beat has the number of the
+// message before it, which may have been lost, too; a node that has connected asks
+// the others for theirs.
+func (l *link) sendOne(m nodeMessage) error {
 	ctx, cancel := context.WithTimeout(l.ctx, brokerSendTimeout)
 	defer cancel()
-	msg, err := item.encode()
+	m.Node, m.Seq = l.node, l.sent
+	beat := m.isBeat()
+	if !beat {
+		m.Seq++
+	}
+	msg, err := m.encode()
 	if err == nil {
 		err = l.hub.guard("Broker.Send", func() error { return l.broker.Send(ctx, msg) })
 	}
+	if err == nil {
+		l.sent = m.Seq
+	}
 	l.count(func(s *BrokerStats) {
-		if err == nil {
-			s.Sent++
-		} else {
+		switch {
+		case beat:
+		case err != nil:
 			s.Failed++
+		default:
+			s.Sent++
 		}
 	})
 	return err
@@ -221,6 +295,7 @@ func (r *receiver) Connected() {
 	l := (*link)(r)
 	l.setConnected(true)
 	signal(l.gapped)
+	signal(l.hello)
 	signal(l.retry)
 }
 
@@ -239,14 +314,39 @@ func (r *receiver) Message(msg []byte) {
 	case m.Node == l.node:
 		return
 	}
+	if l.missed(m) {
+		signal(l.gapped)
+	}
+	if m.Hello {
+		signal(l.asked)
+	}
+	if m.isBeat() {
+		return
+	}
 	l.count(func(s *BrokerStats) { s.Received++ })
 	l.apply(m)
 }
 
+// missed reports whether messages of m's node were lost before m.
+func (l *link) missed(m nodeMessage) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last, known := l.heard[m.Node]
+	if !known && len(l.heard) >= maxHeard {
+		clear(l.heard)
+	}
+	l.heard[m.Node] = max(last, m.Seq)
+	before := m.Seq
+	if !m.isBeat() && before > 0 {
+		before--
+	}
+	return known && before > last
+}
+
 func (l *link) apply(m nodeMessage) {
 	if m.Cancel != nil {
-		if m.Cancel.Principal != "" {
-			l.hub.cancel(m.Cancel.Principal, ID{m.Cancel.ID})
+		if principal := string(m.Cancel.Principal); principal != "" {
+			l.hub.cancel(principal, ID{string(m.Cancel.ID)})
 		}
 	}
 	if m.All {
@@ -256,20 +356,26 @@ func (l *link) apply(m nodeMessage) {
 	if len(changes) == 0 {
 		return
 	}
-	ctx := l.ctx
-	if c, ok := l.hub.config.Observer.(OriginCarrier); ok && m.Origin != "" {
+	// A panicking Matcher has been logged and has lost nothing.
+	_, _ = l.hub.apply(l.carried(m.Origin), m.audience(), changes)
+}
+
+// carried returns the context for an origin that has travelled.
+func (l *link) carried(origin string) context.Context {
+	extracted := l.ctx
+	if c, ok := l.hub.config.Observer.(OriginCarrier); ok && origin != "" {
 		_ = l.hub.guard("OriginCarrier.ExtractOrigin", func() error {
-			ctx = c.ExtractOrigin(ctx, m.Origin)
+			extracted = c.ExtractOrigin(l.ctx, origin) //nolint:fatcontext // set once
 			return nil
 		})
 	}
-	// A panicking Matcher has been logged and has lost nothing.
-	_, _ = l.hub.apply(ctx, m.audience(), changes)
+	return extracted
 }
 
 // closeGaps tells every subscription that everything of its filter changed, after
 // each time that something may have been missed. It takes the configured time for
-// it, since each of them makes its client fetch.
+// it, since each of them makes its client fetch. It starts a little late, so that
+// what the other nodes say of the same gap is no second one.
 func (l *link) closeGaps() {
 	for {
 		select {
@@ -277,14 +383,30 @@ func (l *link) closeGaps() {
 		case <-l.ctx.Done():
 			return
 		}
-		all := l.hub.all()
-		if len(all) == 0 {
-			continue
+		if len(l.hub.all()) == 0 {
+			continue // whoever opens from now on has missed nothing
 		}
+		spread := max(0, l.hub.config.GapSpread)
+		if settle := min(brokerSettle, spread/2); settle > 0 {
+			select {
+			case <-time.After(settle):
+			case <-l.ctx.Done():
+				return
+			}
+			spread -= settle
+			select {
+			case <-l.gapped:
+			default:
+			}
+		}
+		all := l.hub.all()
 		l.count(func(s *BrokerStats) { s.Gaps++ })
 		l.observe(func(o BrokerObserver) { o.BrokerGap(len(all)) })
-		m := marking{hub: l.hub, all: true, now: l.hub.deadlines.now()}
-		paced(l.ctx, len(all), l.hub.config.GapSpread, func(i int) { all[i].markAll(&m) })
+		m := marking{hub: l.hub, all: true}
+		paced(l.ctx, len(all), spread, func(i int) {
+			m.now = max(1, l.hub.deadlines.now()) // 0 is no time
+			all[i].markAll(&m)
+		})
 	}
 }
 
@@ -312,17 +434,27 @@ func (l *link) observe(f func(BrokerObserver)) {
 	}
 }
 
-// close waits until the outbox is empty, for as long as one message may take and
-// until ctx ends, and ends the link.
-func (l *link) close(ctx context.Context) {
+// close ends the link: it waits until the broker has what is in the outbox, for as
+// long as one message may take and until ctx ends.
+func (l *link) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, brokerSendTimeout)
 	defer cancel()
+	l.outbox.close()
+	signal(l.retry)
 	select {
 	case <-l.outbox.empty():
 	case <-ctx.Done():
 	case <-l.ctx.Done():
 	}
 	l.cancel()
+	select {
+	case <-l.done:
+	case <-time.After(brokerCloseGrace): // one of its calls does not heed its context, or called Shutdown
+	}
+	if n := l.outbox.unsent(); n > 0 {
+		return fmt.Errorf("%w: %d changes", ErrUnsent, n)
+	}
+	return nil
 }
 
 // signal fills a channel of one slot.

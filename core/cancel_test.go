@@ -134,3 +134,26 @@ func TestCancelsCrossNoPrincipals(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatIsAmbiguousHereIsNotPassedOn: two of one name here, and one on another
+// node, are three, and a cancellation means none of them.
+func TestWhatIsAmbiguousHereIsNotPassedOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 2, core.Config{})
+		streams := []*stream{
+			listen(t, c.hubs[0], "7", allLists, principal("alice")), listen(t, c.hubs[0], "7", allLists, principal("alice")),
+			listen(t, c.hubs[1], "7", allLists, principal("alice")),
+		}
+		if c.hubs[0].Cancel("alice", idOf(t, "7")) {
+			t.Error("Cancel of two is true")
+		}
+		synctest.Wait()
+		for i, s := range streams {
+			select {
+			case <-s.done:
+				t.Errorf("stream %d was ended", i)
+			default:
+			}
+		}
+	})
+}

@@ -113,6 +113,7 @@ func TestNewcomersOfADrainAreSentBeyondIt(t *testing.T) {
 // TestWhoIsOpeningWhenTheDrainStarts is refused as a newcomer: no stream opens on
 // a hub that is closing.
 func TestWhoIsOpeningWhenTheDrainStarts(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"authorizer", "watcher"} {
 		t.Run(where, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -154,6 +155,7 @@ func TestWhoIsOpeningWhenTheDrainStarts(t *testing.T) {
 // TestASecondShutdownJoinsTheFirst: it keeps to the spread of the first, unless
 // it is in a hurry itself.
 func TestASecondShutdownJoinsTheFirst(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		second time.Duration // of its context; 0: none

@@ -86,6 +86,11 @@ var (
 	// ErrNotFlushed is in the chain of the error of an [End] that was to be
 	// graceful, of a hub shutting down, and whose result did not get out.
 	ErrNotFlushed = errors.New("core: the result could not be flushed")
+	// ErrMessageTooLarge is what a [Broker] wraps for a message that it never takes.
+	ErrMessageTooLarge = errors.New("core: the broker takes no message of this size")
+	// ErrUnsent is what [Hub.Shutdown] wraps where the broker did not take the last
+	// changes.
+	ErrUnsent = errors.New("core: the other nodes were not told of everything")
 	// ErrSlowClient is what a [Conn] wraps when a write did not finish within
 	// its deadline.
 	ErrSlowClient = errors.New("core: client too slow")

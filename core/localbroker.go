@@ -4,6 +4,7 @@
 package core
 
 import (
+	"bytes"
 	"context"
 	"sync"
 )
@@ -17,7 +18,7 @@ type LocalBroker struct {
 
 type localReceiver struct {
 	messages chan []byte
-	done     <-chan struct{}
+	done     chan struct{} // closed when it has ended
 }
 
 // Send gives msg to every hub that receives, waiting for those that are behind.
@@ -28,6 +29,7 @@ func (b *LocalBroker) Send(ctx context.Context, msg []byte) error {
 		receivers = append(receivers, r)
 	}
 	b.mu.Unlock()
+	msg = bytes.Clone(msg)
 	for _, r := range receivers {
 		select {
 		case r.messages <- msg:
@@ -41,7 +43,7 @@ func (b *LocalBroker) Send(ctx context.Context, msg []byte) error {
 
 // Receive passes on what is sent, until ctx ends.
 func (b *LocalBroker) Receive(ctx context.Context, to BrokerReceiver) error {
-	r := &localReceiver{messages: make(chan []byte, 16), done: ctx.Done()}
+	r := &localReceiver{messages: make(chan []byte, 16), done: make(chan struct{})}
 	b.mu.Lock()
 	if b.receivers == nil {
 		b.receivers = make(map[*localReceiver]struct{})
@@ -49,6 +51,7 @@ func (b *LocalBroker) Receive(ctx context.Context, to BrokerReceiver) error {
 	b.receivers[r] = struct{}{}
 	b.mu.Unlock()
 	defer func() {
+		close(r.done)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		delete(b.receivers, r)

@@ -1,20 +1,25 @@
 // The outbox: changes that other nodes have not been told of yet. Like what is
 // pending for a client it is a set, so an outage of the broker costs no more
-// memory than there are things to change, and a cap bounds even that.
+// memory than there are things to change, and caps bound even that.
 
 package core
 
 import "sync"
 
-// maxUnsent is how many changes the outbox keeps apart. Beyond it, it keeps the
-// one change that covers all: everything.
-const maxUnsent = 10_000
+// maxUnsent is how many changes the outbox keeps apart, and maxUnsentBytes how many
+// bytes of strings. Beyond them, it keeps the one change that covers all:
+// everything.
+const (
+	maxUnsent      = 10_000
+	maxUnsentBytes = 16 << 20
+)
 
 // maxCancels is how many cancellations the outbox keeps. They are a courtesy: a
 // client that cancels closes its stream as well.
 const maxCancels = 1000
 
-// perMessage bounds a message to other nodes, in bytes of the strings in it.
+// perMessage bounds a message to other nodes: the bytes of the names of its
+// audience, and those of its URIs. What is longer alone goes alone.
 const perMessage = 32 << 10
 
 type outbox struct {
@@ -22,142 +27,191 @@ type outbox struct {
 
 	mu      sync.Mutex
 	groups  []*unsentGroup          // in the order in which they came
-	byKey   map[string]*unsentGroup // by audience and origin
+	byKey   map[string]*unsentGroup // by audience
 	count   int                     // changes in all groups
+	bytes   int                     // of strings in all groups
 	cancels []nodeCancel
 	all     bool // everything changed; there are no groups then
 	sending bool // something was taken and is not yet sent
+	failing bool // the broker did not take the last one
+	closed  bool // nothing new is taken in
 	waiting []chan struct{}
 }
 
-// unsentGroup is what goes to one audience from one origin.
+// unsentGroup is what goes to one audience.
 type unsentGroup struct {
 	key     string
 	to      Audience
-	origin  string
-	changes []Change
+	changes []unsentChange
 	has     map[Change]struct{}
 }
+
+// unsentChange is a change and the origin of its first publish.
+type unsentChange struct {
+	Change
+	origin string
+}
+
+func (c unsentChange) size() int { return len(c.URI) + len(c.origin) }
 
 func (o *outbox) init() {
 	o.wake = make(chan struct{}, 1)
 	o.byKey = make(map[string]*unsentGroup)
 }
 
-func (o *outbox) add(to Audience, changes []Change, origin string) {
+// add takes in changes, and reports whether it still does.
+func (o *outbox) add(to Audience, changes []Change, origin string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.all || len(changes) == 0 {
-		return
+	if !o.closed {
+		o.put(to, changes, origin)
 	}
-	defer signal(o.wake)
-	key := to.key() + "\x00" + origin
-	g := o.byKey[key]
-	if g == nil {
-		g = &unsentGroup{key: key, to: to, origin: origin, has: make(map[Change]struct{})}
-		o.byKey[key] = g
-		o.groups = append(o.groups, g)
-	}
-	for _, c := range changes {
-		if _, there := g.has[c]; !there {
-			g.has[c] = struct{}{}
-			g.changes = append(g.changes, c)
-			o.count++
-		}
-	}
-	if o.count > maxUnsent || len(o.groups) > maxUnsent {
+	return !o.closed
+}
+
+// addAll takes in the change of everything, and reports whether it still does.
+func (o *outbox) addAll() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed {
 		o.everything()
 	}
+	return !o.closed
 }
 
-// addAll adds the change of everything.
-func (o *outbox) addAll() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.everything()
-	signal(o.wake)
-}
-
-// everything replaces all changes by the one that covers them.
-func (o *outbox) everything() {
-	o.all = true
-	o.groups, o.count = nil, 0
-	clear(o.byKey)
-}
-
+// addCancel takes in a cancellation, unless there are too many.
 func (o *outbox) addCancel(c nodeCancel) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if !o.closed {
+		o.putCancel(c)
+	}
+}
+
+// The put methods are the add methods with the lock held, and after close.
+
+func (o *outbox) putCancel(c nodeCancel) {
 	if len(o.cancels) < maxCancels {
 		o.cancels = append(o.cancels, c)
 		signal(o.wake)
 	}
 }
 
-// take takes out the next message, if there is one. The caller puts it back or
-// says that it was taken.
+func (o *outbox) put(to Audience, changes []Change, origin string) {
+	if o.all || len(changes) == 0 {
+		return
+	}
+	if o.failing {
+		// What piles up in an outage shall be few messages, not one for each publish.
+		origin = ""
+	}
+	defer signal(o.wake)
+	key := to.key()
+	g := o.byKey[key]
+	if g == nil {
+		g = &unsentGroup{key: key, to: to, has: make(map[Change]struct{})}
+		o.byKey[key] = g
+		o.groups = append(o.groups, g)
+		o.bytes += len(key)
+	}
+	for _, c := range changes {
+		if _, there := g.has[c]; !there {
+			added := unsentChange{c, origin}
+			g.has[c] = struct{}{}
+			g.changes = append(g.changes, added)
+			o.count++
+			o.bytes += added.size()
+		}
+	}
+	if o.count > maxUnsent || len(o.groups) > maxUnsent || o.bytes > maxUnsentBytes {
+		o.everything()
+	}
+}
+
+// everything replaces all changes by the one that covers them. The lock must be
+// held.
+func (o *outbox) everything() {
+	o.all = true
+	o.groups, o.count, o.bytes = nil, 0, 0
+	clear(o.byKey)
+	signal(o.wake)
+}
+
+// take takes out the next message, if there is one. The caller says what became
+// of it: taken or putBack.
 func (o *outbox) take() (nodeMessage, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.sending = !o.isEmpty()
 	switch {
+	case !o.sending:
+		o.settle()
+		return nodeMessage{}, false
 	case len(o.cancels) > 0:
 		c := o.cancels[0]
 		o.cancels = o.cancels[1:]
-		o.sending = true
 		return nodeMessage{Cancel: &c}, true
 	case o.all:
 		o.all = false
-		o.sending = true
 		return nodeMessage{All: true}, true
-	case len(o.groups) == 0:
-		o.settle()
-		return nodeMessage{}, false
 	}
-	o.sending = true
 	g := o.groups[0]
-	n, size := 0, 0
-	for n < len(g.changes) && (n == 0 || size+len(g.changes[n].URI) <= perMessage) {
-		size += len(g.changes[n].URI) + 16
-		delete(g.has, g.changes[n])
-		n++
+	changes, size := make([]Change, 0, min(len(g.changes), 16)), 0
+	origin := g.changes[0].origin
+	for _, c := range g.changes {
+		if size += c.size(); c.origin != origin || size > perMessage && len(changes) > 0 {
+			break
+		}
+		changes = append(changes, c.Change)
+		delete(g.has, c.Change)
+		o.count--
+		o.bytes -= c.size()
 	}
-	m := newNodeMessage(g.to, g.changes[:n:n], g.origin)
-	g.changes = g.changes[n:]
-	o.count -= n
-	if len(g.changes) == 0 {
+	if g.changes = g.changes[len(changes):]; len(g.changes) == 0 {
 		o.groups = o.groups[1:]
+		o.bytes -= len(g.key)
 		delete(o.byKey, g.key)
 	}
-	return m, true
+	return newNodeMessage(g.to, changes, origin), true
 }
 
 // taken says that the broker has the message that was taken out last.
 func (o *outbox) taken() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.sending = false
+	o.sending, o.failing = false, false
 }
 
-// putBack puts a message back that the broker did not take.
-func (o *outbox) putBack(m nodeMessage) {
-	o.taken()
+// replace says that the broker will never take the message that was taken out last,
+// and puts everything in its place. A cancellation has nothing in its place.
+func (o *outbox) replace(m nodeMessage) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sending = false
 	if m.All {
-		o.addAll()
+		o.everything()
+	}
+}
+
+// putBack puts a message back that the broker did not take. It comes behind what
+// came meanwhile, so that one message that a broker never takes holds up no other.
+func (o *outbox) putBack(m nodeMessage) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sending, o.failing = false, true
+	if m.All {
+		o.everything()
 	}
 	if m.Cancel != nil {
-		o.addCancel(*m.Cancel)
+		o.putCancel(*m.Cancel)
 	}
-	if changes := m.changes(); len(changes) > 0 {
-		o.add(m.audience(), changes, m.Origin)
-	}
-	signal(o.wake)
+	o.put(m.audience(), m.changes(), "")
 }
+
+func (o *outbox) isEmpty() bool { return len(o.groups) == 0 && len(o.cancels) == 0 && !o.all }
 
 // settle tells who waits that nothing is left. The lock must be held.
 func (o *outbox) settle() {
-	if o.sending {
-		return
-	}
 	for _, w := range o.waiting {
 		close(w)
 	}
@@ -170,16 +224,27 @@ func (o *outbox) empty() <-chan struct{} {
 	defer o.mu.Unlock()
 	done := make(chan struct{})
 	o.waiting = append(o.waiting, done)
-	if len(o.groups) == 0 && len(o.cancels) == 0 && !o.all {
+	if o.isEmpty() && !o.sending {
 		o.settle()
 	}
 	return done
 }
 
+// close ends taking in: what is in is still sent.
+func (o *outbox) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.closed = true
+}
+
+// unsent returns how many changes are not known to be sent.
 func (o *outbox) unsent() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.all {
+	switch {
+	case o.all:
+		return 1
+	case o.count == 0 && o.sending:
 		return 1
 	}
 	return o.count

@@ -29,7 +29,6 @@ var (
 // stream's grant does not cover. Unlike in TestModel, nothing has to come to
 // rest between two operations, and re-checks take their time.
 func TestPolicies_NoChangeBeyondItsGrant(t *testing.T) {
-	t.Parallel()
 	seeds := make([]uint64, *policyRuns)
 	for i := range seeds {
 		seeds[i] = rand.Uint64()
@@ -325,11 +324,9 @@ func (w *policyWorld) open(who string) {
 	filter := strings.Replace(uriFilter(s.filter.ResourceSubscriptions...), "{", fmt.Sprintf(`{"toolsListChanged":%v,`, s.filter.ToolsListChanged), 1)
 	filter = strings.Replace(filter, "null", "[]", 1)
 	id := fmt.Sprint(s.opened)
-	opened, err := tryListen(w.t, w.hub, id, filter, principal(who), func(c *stream, _ *core.Opening, ctx *context.Context) {
-		s.stream = c
-		c.onCall(s.record)
-		*ctx = context.WithValue(*ctx, policyKey{}, s)
-	})
+	opened, err := tryListen(w.t, w.hub, id, filter, principal(who),
+		func(c *stream, _ *core.Opening, _ *context.Context) { s.stream = c; c.onCall(s.record) },
+		inContext(func(ctx context.Context) context.Context { return context.WithValue(ctx, policyKey{}, s) }))
 	w.note("%s opens %s: %s, until %v, checked %v: %v", who, id, filter, s.until.Format("05.000"), s.checked, err)
 	if (err == nil) != allowed {
 		w.t.Errorf("%s's request was answered with %v, want it allowed: %v", who, err, allowed)

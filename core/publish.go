@@ -19,8 +19,8 @@ import (
 // the caller's back: a broker that is slow or away holds up nothing here.
 //
 // Publishing to a hub that is closing or closed is no error, unless it has a
-// Broker and Shutdown has returned: then the other nodes cannot be told any more,
-// and the error is [ErrShutdown].
+// Broker and Shutdown has ended the subscriptions: then the other nodes cannot be
+// told any more, and the error is [ErrShutdown].
 func (h *Hub) Publish(ctx context.Context, changes ...Change) error {
 	return h.PublishTo(ctx, Audience{}, changes...)
 }
@@ -35,11 +35,8 @@ func (h *Hub) PublishTo(ctx context.Context, to Audience, changes ...Change) err
 		}
 	}
 	origin, err := h.apply(ctx, to, changes)
-	if h.link != nil {
-		if h.link.ctx.Err() != nil {
-			return ErrShutdown
-		}
-		h.link.publish(to, changes, origin)
+	if h.link != nil && !h.link.publish(to, changes, origin) {
+		return ErrShutdown
 	}
 	return err
 }

@@ -5,6 +5,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -20,6 +21,15 @@ import (
 // It may be called from inside a hook. Since that hook holds up its own
 // subscription, the call then does not wait for subscriptions inside a hook.
 func (h *Hub) Shutdown(ctx context.Context) error {
+	err := h.endAll(ctx)
+	if h.link != nil {
+		err = errors.Join(err, h.link.close(ctx))
+	}
+	return err
+}
+
+// endAll ends every subscription and waits for it.
+func (h *Hub) endAll(ctx context.Context) error {
 	h.startClosing(ctx)
 	inside := insideHook()
 	left := func() int {
@@ -27,9 +37,6 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 			return h.opening + h.live - int(h.hooks.Load())
 		}
 		return h.opening + h.live
-	}
-	if h.link != nil {
-		defer h.link.close(ctx)
 	}
 	stop := context.AfterFunc(ctx, func() {
 		h.rush()
@@ -40,13 +47,15 @@ func (h *Hub) Shutdown(ctx context.Context) error {
 	defer stop()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for left() > 0 && ctx.Err() == nil {
+	waiting := left() // once for each decision: hooks come and go without the lock
+	for waiting > 0 && ctx.Err() == nil {
 		h.changed.Wait()
+		waiting = left()
 	}
 	if h.opening+h.live == 0 || ctx.Err() != nil {
 		h.rush() // whoever was to end the next one can go, or has to hurry
 	}
-	if left() > 0 {
+	if waiting > 0 {
 		return fmt.Errorf("core: shutdown: %d subscriptions are still ending: %w", h.opening+h.live, ctx.Err())
 	}
 	return nil

@@ -283,31 +283,68 @@ func TestShutdownFromTwoHooksAtOnce(t *testing.T) {
 	}
 }
 
-// TestShutdownFromInsideStopWhileAnotherWaits: the newcomer waits for the watch
-// of a URI whose Stop waits for the hub.
+// TestShutdownFromInsideStopWhileAnotherWaits: a newcomer, or one who has thought
+// better of it, waits for the watch of a URI whose Stop waits for the hub.
 func TestShutdownFromInsideStopWhileAnotherWaits(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	t.Parallel()
+	for name, leaves := range map[string]bool{"and stays": false, "and leaves": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) { shutdownFromInsideStop(t, leaves) })
+		})
+	}
+}
+
+func shutdownFromInsideStop(t *testing.T, leaves bool) {
+	var hub *core.Hub
+	proceed := make(chan struct{})
+	hub = newHub(t, core.Config{Watcher: stopFunc(func() { <-proceed; shutdown(t, hub) })})
+	first := listen(t, hub, "1", uriFilter("a:"))
+	first.cancel()
+	synctest.Wait() // in Stop
+	second := make(chan struct{})
+	ctx, leave := context.WithCancel(context.Background())
+	defer leave()
+	go func() {
+		defer close(second)
+		s, err := tryListen(t, hub, "2", uriFilter("a:"), inContext(func(context.Context) context.Context { return ctx }))
+		switch {
+		case err == nil:
+			wantEnd(t, s.wait(), core.Shutdown, true)
+		case !leaves && !errors.Is(err, core.ErrShutdown):
+			t.Errorf("refused with %v, want ErrShutdown", err)
+		}
+	}()
+	synctest.Wait() // waiting for it
+	if leaves {
+		leave()
+		synctest.Wait()
+	}
+	close(proceed)
+	<-second
+	first.wait()
+}
+
+// TestShutdownFromHooksThatComeAndGo: streams enter and leave hooks at the very
+// moment at which a call from inside one looks whether it is done. With no end of
+// its context, it has nothing to report.
+func TestShutdownFromHooksThatComeAndGo(t *testing.T) {
+	t.Parallel()
+	for range 150 {
 		var hub *core.Hub
-		proceed := make(chan struct{})
-		hub = newHub(t, core.Config{Watcher: stopFunc(func() { <-proceed; shutdown(t, hub) })})
-		first := listen(t, hub, "1", uriFilter("a:"))
-		first.cancel()
-		synctest.Wait() // in Stop
-		second := make(chan struct{})
-		go func() {
-			defer close(second)
-			switch s, err := tryListen(t, hub, "2", uriFilter("a:")); {
-			case err == nil:
-				wantEnd(t, s.wait(), core.Shutdown, true)
-			case !errors.Is(err, core.ErrShutdown):
-				t.Errorf("refused with %v, want ErrShutdown", err)
+		hub = newHub(t, core.Config{Observer: &recorder{onCall: func(step string) {
+			if strings.HasPrefix(step, "delivered") {
+				shutdown(t, hub)
 			}
-		}()
-		synctest.Wait() // waiting for it
-		close(proceed)
-		<-second
-		first.wait()
-	})
+		}}})
+		streams := make([]*stream, 6)
+		for i := range streams {
+			streams[i] = listen(t, hub, strconv.Itoa(i), allLists)
+		}
+		publish(t, hub, core.ToolsListChanged())
+		for _, s := range streams {
+			wantEnd(t, s.wait(), core.Shutdown, true)
+		}
+	}
 }
 
 func TestStreamsListsWhatIsOpen(t *testing.T) {

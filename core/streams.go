@@ -66,35 +66,32 @@ func (h *Hub) endWhere(reason Reason, pick func(StreamInfo) bool) int {
 // the empty principal, any. So no caller can end another's.
 //
 // With a Broker, a cancellation that names none here is passed on to the other
-// nodes; what they do with it is not reported.
+// nodes, each of which looks among its own; what they do with it is not reported.
 func (h *Hub) Cancel(principal string, id ID) bool {
 	if principal == "" || !id.Valid() {
 		return false
 	}
-	if h.cancel(principal, id) {
-		return true
+	if named, ended := h.cancel(principal, id); named > 0 {
+		return ended
 	}
 	if h.link != nil && len(principal)+len(id.raw) <= perMessage {
-		h.link.outbox.addCancel(nodeCancel{principal, id.raw})
+		h.link.outbox.addCancel(nodeCancel{[]byte(principal), []byte(id.raw)})
 	}
 	return false
 }
 
-// cancel is Cancel on this node.
-func (h *Hub) cancel(principal string, id ID) bool {
+// cancel is Cancel on this node. It returns how many subscriptions the two name.
+func (h *Hub) cancel(principal string, id ID) (named int, ended bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	var named *Subscription
+	var last *Subscription
 	for _, s := range h.index.principals[principal] {
-		if s.renamed || !s.id.Equal(id) || s.isEnding() {
-			continue
+		if !s.renamed && s.id.Equal(id) && !s.isEnding() {
+			named++
+			last = s
 		}
-		if named != nil {
-			return false
-		}
-		named = s
 	}
-	return named != nil && named.end(ClientClosed)
+	return named, named == 1 && last.end(ClientClosed)
 }
 
 // all returns the open subscriptions.

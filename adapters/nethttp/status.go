@@ -13,8 +13,11 @@ import (
 	"github.com/mcplisten/mcplisten/core"
 )
 
-// maxStatusStreams is how many streams the status shows; the oldest ones.
-const maxStatusStreams = 1000
+// The status shows so many streams, the oldest ones, and so many URIs of each.
+const (
+	maxStatusStreams = 1000
+	maxStatusURIs    = 20
+)
 
 //go:embed status.html
 var statusHTML string
@@ -27,8 +30,8 @@ type StatusOption func(*statusHandler)
 // StatusPrincipals shows the principals. By default they are left out.
 func StatusPrincipals() StatusOption { return func(s *statusHandler) { s.principals = true } }
 
-// StatusURIs shows the URIs that are listened to. By default only their number
-// is shown: they may say what a client works on.
+// StatusURIs shows the URIs that are listened to, the first 20 of each stream. By
+// default only their number is shown: they may say what a client works on.
 func StatusURIs() StatusOption { return func(s *statusHandler) { s.uris = true } }
 
 // StatusHosts sets the host names, without port, that the status answers to on a
@@ -151,7 +154,8 @@ func (s *statusHandler) stream(info core.StreamInfo) statusStream {
 		shown.Principal = info.Principal
 	}
 	if s.uris {
-		shown.URIs = info.Filter.ResourceSubscriptions
+		uris := info.Filter.ResourceSubscriptions
+		shown.URIs = uris[:min(len(uris), maxStatusURIs)]
 	}
 	return shown
 }

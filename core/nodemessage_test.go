@@ -1,0 +1,150 @@
+// What the nodes of a cluster tell each other: it comes back as it went, it fits,
+// and nothing that comes along breaks a hub.
+
+package core
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestNodeMessageComesBack(t *testing.T) {
+	t.Parallel()
+	changes := []Change{ToolsListChanged(), PromptsListChanged(), ResourcesListChanged(), ResourceUpdated("file:///ü?a=1&b=<2>"), ResourceUpdated("\u2028\x00")}
+	for _, to := range []Audience{{}, Principals(), Principals("a", "\xff"), PrincipalPrefix(""), PrincipalPrefix("\xfe/")} {
+		sent := newNodeMessage(to, changes, "origin")
+		sent.Node, sent.Seq = "n", 3
+		data, err := sent.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodeNodeMessage(data)
+		if err != nil {
+			t.Fatalf("%s: %v", data, err)
+		}
+		if !slices.Equal(got.changes(), changes) || got.Origin != "origin" || got.Node != "n" || got.Seq != 3 || got.isBeat() {
+			t.Errorf("sent %+v\ngot  %+v", sent, got)
+		}
+		if !reflect.DeepEqual(got.audience(), to) {
+			t.Errorf("audience %q came back as %q", to.key(), got.audience().key())
+		}
+	}
+}
+
+// TestAudienceKeys: no two audiences share one.
+func TestAudienceKeys(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]int)
+	for i, to := range []Audience{
+		{}, Principals(), Principals(""), PrincipalPrefix(""), Principals("a"), PrincipalPrefix("a"), Principals("a", "b"),
+		Principals(`a""b`), Principals("^a"), PrincipalPrefix(`"a"`), Principals("\xff"), Principals(`\xff`), PrincipalPrefix("="),
+	} {
+		if other, there := seen[to.key()]; there {
+			t.Errorf("audiences %d and %d share the key %q", other, i, to.key())
+		}
+		seen[to.key()] = i
+	}
+}
+
+// TestNodeMessagesFit: the largest that the outbox makes is one that others look
+// at, and one that is not becomes everything.
+func TestNodeMessagesFit(t *testing.T) {
+	t.Parallel()
+	var o outbox
+	o.init()
+	worst := strings.Repeat("\x01", 2000) // six bytes each in JSON
+	names := make([]string, 500)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s%d", worst[:60], i)
+	}
+	changes := make([]Change, 500)
+	for i := range changes {
+		changes[i] = ResourceUpdated(fmt.Sprintf("%s%d", worst, i))
+	}
+	for part := range Principals(names...).parts(perMessage) {
+		o.add(part, changes, strings.Repeat("\x01", maxOriginLength))
+	}
+	largest, total := 0, 0
+	for {
+		m, ok := o.take()
+		if !ok {
+			break
+		}
+		data, err := m.encode()
+		if err != nil || m.All {
+			t.Fatalf("%v, everything %v", err, m.All)
+		}
+		largest, total = max(largest, len(data)), total+len(m.URIs)
+		o.taken()
+	}
+	if largest > maxNodeMessage/2 || total != 500 {
+		t.Errorf("%d URIs went out in messages of up to %d bytes, want 500 and half of %d", total, largest, maxNodeMessage)
+	}
+	if o.unsent() != 0 || o.bytes != 0 || o.count != 0 {
+		t.Errorf("an empty outbox counts %d changes and %d bytes", o.count, o.bytes)
+	}
+	data, err := newNodeMessage(Principals("a"), []Change{ResourceUpdated(strings.Repeat("x", maxNodeMessage))}, "").encode()
+	if err != nil || !bytes.Contains(data, []byte(`"all":true`)) || len(data) > 100 {
+		t.Errorf("a message that is too large became %.100q (%v)", data, err)
+	}
+}
+
+// FuzzNodeMessage: whatever comes, a hub applies it or counts it, and what was
+// understood means the same when it is sent on.
+func FuzzNodeMessage(f *testing.F) {
+	for _, seed := range []string{
+		`{"v":1,"node":"n","seq":4,"kinds":["notifications/tools/list_changed"],"uris":["u"],"origin":"o"}`,
+		`{"v":1,"node":"n","to":{"principals":["YQ=="]},"uris":["u"]}`,
+		`{"v":1,"node":"n","to":{"prefix":"YQ=="},"kinds":["notifications/x/list_changed"]}`,
+		`{"v":1,"node":"n","cancel":{"principal":"YQ==","id":"MQ=="}}`,
+		`{"v":1,"node":"n","seq":18446744073709551615}`, `{"v":1,"node":"n","hello":true}`,
+		`{"v":2,"uris":1}`, `{"v":1,"node":"n","all":true}`, `{"V":1,"NODE":"n"}`, `null`, `[]`, `{"v":1e3}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := decodeNodeMessage(data)
+		h := &Hub{config: Config{Limits: Limits{}.withDefaults()}}
+		l := &link{
+			hub: h, heard: make(map[string]uint64), asked: make(chan struct{}, 1), gapped: make(chan struct{}, 1),
+			retry: make(chan struct{}, 1), hello: make(chan struct{}, 1),
+		}
+		(*receiver)(l).Message(data)
+		if (l.stats.Ignored == 1) != (err != nil) {
+			t.Fatalf("ignored %d, decoded with %v", l.stats.Ignored, err)
+		}
+		if err != nil {
+			return
+		}
+		for _, c := range m.changes() {
+			if c.validate() != nil {
+				t.Fatalf("%q brought the change %+v", data, c)
+			}
+		}
+		if m.Node == "" && !m.All {
+			t.Fatalf("%q came from nobody", data)
+		}
+		if m.Node == "" {
+			return
+		}
+		again, err := m.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m2, err := decodeNodeMessage(again)
+		if err != nil {
+			t.Fatalf("%q was sent on as %q: %v", data, again, err)
+		}
+		same := slices.Equal(m.changes(), m2.changes()) && m.audience().key() == m2.audience().key() && m.Seq == m2.Seq && m.isBeat() == m2.isBeat()
+		if m2.All && !m.All {
+			same = len(again) > maxNodeMessage // as large as that, it became everything
+		}
+		if !same {
+			t.Fatalf("%q was sent on as %q", data, again)
+		}
+	})
+}
