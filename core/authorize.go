@@ -44,7 +44,7 @@ type Grant struct {
 
 	// Recheck, if not nil, is asked again and again whether the grant still holds:
 	// each time that the keep-alive time has passed since the last answer (15 s
-	// where keep-alives are off), and before the keep-alive is written. An error,
+	// where keep-alives are off), and before each keep-alive is written. An error,
 	// whatever it says, ends the subscription with its result and the reason
 	// revoked, and nothing that is pending is delivered. So does a panic. It runs on
 	// the subscription's goroutine; its context ends after 10 s, or when the

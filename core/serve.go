@@ -223,10 +223,10 @@ func (s *Subscription) tellDelivered(b *batch, err error) error {
 	})
 }
 
-// ticked does what is due by time: it asks whether the grant still holds, and
-// then, after enough silence, writes a sign of life.
+// ticked does what is due by time: it asks whether the grant still holds, always
+// before a sign of life, and after enough silence writes that.
 func (s *Subscription) ticked(now int64) error {
-	if now >= s.recheckAt() {
+	if s.recheck != nil && now >= min(s.recheckAt(), s.keepAliveAt()) {
 		if err := s.ask(); err != nil {
 			return err
 		}
