@@ -181,17 +181,24 @@ func violation(rule Rule, format string, args ...any) *ViolationError {
 	return &ViolationError{rule, fmt.Sprintf(format, args...)}
 }
 
-// dropped puts err into the chain of ErrDropped, behind a more precise sentinel.
+// dropped puts err into the chain of ErrDropped, behind a more precise sentinel
+// where there is one. That then says what happened: there may have been no stream.
 func dropped(sentinel, err error) error {
-	switch {
-	case sentinel == nil:
-		return fmt.Errorf("%w: %w", ErrDropped, err)
-	case err == nil:
-		return fmt.Errorf("%w: %w", ErrDropped, sentinel)
-	default:
-		return fmt.Errorf("%w: %w: %w", ErrDropped, sentinel, err)
+	said := ErrDropped
+	if sentinel != nil {
+		said = sentinel
 	}
+	if err == nil {
+		return droppedError{said}
+	}
+	return droppedError{fmt.Errorf("%w: %w", said, err)}
 }
+
+type droppedError struct{ err error }
+
+func (e droppedError) Error() string        { return e.err.Error() }
+func (e droppedError) Unwrap() error        { return e.err }
+func (e droppedError) Is(target error) bool { return target == ErrDropped }
 
 // localError is the end of a context: its cause may be any error, another
 // subscription's for one.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -26,10 +25,8 @@ type URL string
 func (u URL) check() error {
 	parsed, err := url.Parse(string(u))
 	switch {
-	case err != nil:
-		return fmt.Errorf("client: %w", err)
-	case parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "":
-		return errors.New("client: the endpoint is no http or https URL")
+	case err != nil, parsed.Scheme != "http" && parsed.Scheme != "https", parsed.Host == "":
+		return errors.New("client: the endpoint is no http or https URL, such as http://localhost:8080/mcp")
 	}
 	return nil
 }

@@ -96,6 +96,11 @@ type Capabilities struct {
 	ResourceSubscriptions bool // resources.subscribe
 }
 
+// deliver reports whether changes of kind k are among the capabilities.
+func (c Capabilities) deliver(k Kind) bool {
+	return [NumKinds]bool{c.ToolsListChanged, c.PromptsListChanged, c.ResourcesListChanged, c.ResourceSubscriptions}[k]
+}
+
 // Honor returns the part of the requested filter that these capabilities cover.
 func (c Capabilities) Honor(requested Filter) Filter {
 	honored := Filter{

@@ -109,6 +109,8 @@ type Hub struct {
 	stats stats
 	mode  atomic.Int32 // a Mode; set under mu
 
+	undeclared atomic.Uint32 // bit k: the log says that kind k is published and not among the capabilities
+
 	serial  atomic.Uint64 // of the newest subscription
 	covered atomic.Uint64 // changes that the Matcher was asked for
 	hooks   atomic.Int64  // hooks running on goroutines of subscriptions

@@ -354,3 +354,24 @@ type lastMessage struct{ text *string }
 func (m lastMessage) WriteMessage(msg []byte) error { *m.text = string(msg); return nil }
 func (lastMessage) WriteKeepAlive() error           { return nil }
 func (lastMessage) Flush() error                    { return nil }
+
+// TestAnUndeclaredKindIsSaidOnce: publishing what nobody can ask for is no error,
+// but the log says so, once for each kind.
+func TestAnUndeclaredKindIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	hub := newHub(t, core.Config{
+		Capabilities: core.Capabilities{ToolsListChanged: true},
+		Logger:       slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	for range 3 {
+		publish(t, hub, core.ToolsListChanged(), core.PromptsListChanged(), core.ResourceUpdated("a:"))
+	}
+	for method, want := range map[string]int{
+		core.MethodToolsListChanged: 0, core.MethodPromptsListChanged: 1, core.MethodResourceUpdated: 1,
+	} {
+		if got := strings.Count(log.String(), method); got != want {
+			t.Errorf("the log names %s %d times, want %d:\n%s", method, got, want, &log)
+		}
+	}
+}

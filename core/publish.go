@@ -34,11 +34,27 @@ func (h *Hub) PublishTo(ctx context.Context, to Audience, changes ...Change) err
 			return err
 		}
 	}
+	h.checkDeclared(changes)
 	origin, err := h.apply(ctx, to, changes)
 	if h.link != nil && !h.link.publish(to, changes, origin) {
 		return ErrShutdown
 	}
 	return err
+}
+
+// checkDeclared says in the log, once for each kind, that a change was published
+// which nobody can have asked for: the usual reason why nothing arrives.
+func (h *Hub) checkDeclared(changes []Change) {
+	for _, c := range changes {
+		bit := uint32(1) << c.Kind
+		if h.config.Capabilities.deliver(c.Kind) || h.undeclared.Load()&bit != 0 {
+			continue
+		}
+		if h.undeclared.Or(bit)&bit == 0 {
+			h.log.Warn("mcplisten: a change was published that is not among the hub's Capabilities: nobody can listen to it",
+				"method", c.Kind.Method())
+		}
+	}
 }
 
 // apply marks the hub's own subscriptions.

@@ -38,6 +38,10 @@ func main() {
 	dir := flag.String("dir", ".", "`directory` whose files are served")
 	addr := flag.String("addr", "127.0.0.1:8080", "`address` to listen on")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "quickstart: unexpected argument %q; a directory is given with -dir\n", flag.Arg(0))
+		os.Exit(2)
+	}
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C does not wait for anything
