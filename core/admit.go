@@ -68,22 +68,37 @@ func (h *Hub) started(s *Subscription) {
 	s.starting = false
 }
 
-// leave gives back the place that a subscription took.
+// vacate gives back the place that counts against the limits, if the subscription
+// still has it: before its client can read the result and come back, and before
+// any hook that takes its time.
+func (h *Hub) vacate(s *Subscription) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !s.admitted || s.vacated {
+		return
+	}
+	s.vacated = true
+	h.live--
+	h.releasing++
+	if s.limitKey != "" {
+		if h.byKey[s.limitKey]--; h.byKey[s.limitKey] == 0 {
+			delete(h.byKey, s.limitKey)
+		}
+	}
+}
+
+// leave says that nothing of a subscription is left.
 func (h *Hub) leave(s *Subscription) {
+	h.vacate(s)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s.admitted {
-		h.live--
+		h.releasing--
 	} else {
 		h.opening--
 	}
 	if s.starting {
 		h.starting--
-	}
-	if s.limitKey != "" {
-		if h.byKey[s.limitKey]--; h.byKey[s.limitKey] == 0 {
-			delete(h.byKey, s.limitKey)
-		}
 	}
 	h.changed.Broadcast()
 }

@@ -279,3 +279,31 @@ func TestTheWatchFailsAtTheLimit(t *testing.T) {
 		listen(t, hub, "1", uriFilter("a:"), principal("a"))
 	})
 }
+
+// TestAFreedPlaceIsThereAtOnce: who has read the result can come back, however long
+// the hooks of the end take.
+func TestAFreedPlaceIsThereAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		hub := newHub(t, core.Config{
+			MaxStreamsPerPrincipal: 1, MaxStreams: 1,
+			OnEnd: func(core.End) { <-hold },
+		})
+		first := listen(t, hub, "1", allLists, principal("alice"))
+		var second *stream
+		first.onCall(func(step string) error {
+			if step == "result" {
+				second = listen(t, hub, "2", allLists, principal("alice"))
+			}
+			return nil
+		})
+		hub.EndWhere(func(core.StreamInfo) bool { return true })
+		synctest.Wait()
+		if second == nil {
+			t.Fatal("the first stream has not ended")
+		}
+		close(hold)
+		wantEnd(t, first.wait(), core.Completed, true)
+		second.close()
+	})
+}

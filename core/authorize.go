@@ -107,6 +107,21 @@ type lapse struct {
 
 func (l *lapse) Error() string { return "core: the grant has ended: " + string(l.reason) }
 
+// lapsed returns a [lapse] where the grant has ended or was revoked.
+func (s *Subscription) lapsed() error {
+	s.mu.Lock()
+	revoked := s.ending == Revoked
+	s.mu.Unlock()
+	switch {
+	case revoked:
+		return &lapse{Revoked, nil}
+	case s.grantEnd != never && s.hub.deadlines.now() >= s.grantEnd:
+		return &lapse{GrantExpired, nil}
+	default:
+		return nil
+	}
+}
+
 // permit asks, where it is time to, whether what is pending may be delivered. It
 // fails with a [lapse]. What is asked for each delivery is set apart before, so
 // that the answer is not about what was published after the question.

@@ -512,3 +512,37 @@ func TestTheGrantsPrincipalCounts(t *testing.T) {
 		}
 	})
 }
+
+// TestI11_NothingIsWrittenAfterTheEnd: a client that reads slowly is in the middle of
+// a large batch when its grant ends, or is revoked. The rest of the batch is not
+// written; the result is.
+func TestI11_NothingIsWrittenAfterTheEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		grant  core.Grant
+		reason core.Reason
+	}{
+		"the grant ends": {core.Grant{Until: time.Now()}, core.GrantExpired}, // moved into the bubble's time below
+		"it is revoked":  {core.Grant{}, core.Revoked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				if !test.grant.Until.IsZero() {
+					test.grant.Until = time.Now().Add(3 * time.Second)
+				}
+				hub := newHub(t, core.Config{Authorizer: grants(test.grant)})
+				uris := names(500)
+				s := listen(t, hub, "1", uriFilter(uris...))
+				s.take()
+				s.stall()
+				for _, uri := range uris {
+					publish(t, hub, core.ResourceUpdated(uri))
+				}
+				advance(3 * time.Second)
+				hub.Revoke(func(core.StreamInfo) bool { return test.reason == core.Revoked })
+				s.resume()
+				wantEnd(t, s.wait(), test.reason, true)
+				wantSteps(t, s.take(), "updated "+uris[0], "flush", "result", "flush")
+			})
+		})
+	}
+}

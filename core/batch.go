@@ -50,6 +50,7 @@ func (b *batch) setApart() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pending.empty() {
+		b.from = &b.apart // what comes before it is written was not asked about
 		return false
 	}
 	b.apart, s.pending = s.pending, newPending(len(s.uris))
@@ -110,8 +111,15 @@ func (b *batch) writePending() error {
 	return nil
 }
 
-// write writes the notification in the scratch space.
+// write writes the notification in the scratch space. Between two of them a slow
+// client may have taken its time: it fails with a [lapse] where the right to them
+// has ended meanwhile.
 func (b *batch) write(k Kind) error {
+	if b.total > 0 {
+		if err := b.s.lapsed(); err != nil {
+			return err
+		}
+	}
 	b.sent[k]++
 	b.total++
 	b.bytes += len(b.buf)
@@ -123,7 +131,10 @@ func (b *batch) writeAcknowledged(honored Filter) error {
 	return b.writeOther()
 }
 
+// writeResult writes the last message. The client may come back as soon as it has
+// read it, so the place is given back before.
 func (b *batch) writeResult() error {
+	b.s.hub.vacate(b.s)
 	b.buf = appendResult(b.buf[:0], b.s.id, b.s.hub.serverInfo)
 	return b.writeOther()
 }

@@ -327,7 +327,10 @@ func (r *receiver) Message(msg []byte) {
 	l.apply(m)
 }
 
-// missed reports whether messages of m's node were lost before m.
+// missed reports whether messages of m's node may have been lost before m. Of a
+// node that is heard for the first time that is so where it has sent any: Connected
+// is what the broker's server says, and other servers of its cluster may have
+// learnt of the subscription later.
 func (l *link) missed(m nodeMessage) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -340,7 +343,7 @@ func (l *link) missed(m nodeMessage) bool {
 	if !m.isBeat() && before > 0 {
 		before--
 	}
-	return known && before > last
+	return before > last
 }
 
 func (l *link) apply(m nodeMessage) {

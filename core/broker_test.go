@@ -428,6 +428,9 @@ func TestOutageKeepsASet(t *testing.T) {
 		if n := c.stats(0).Unsent; n != 3 {
 			t.Errorf("%d changes wait, want 3", n)
 		}
+		for i := range 50 {
+			publish(t, c.hubs[0], core.ResourceUpdated("file:///b"+strconv.Itoa(i))) // each with an origin of its own
+		}
 		before := c.took()
 		c.nodes[0].cut(false)
 		synctest.Wait()
@@ -577,6 +580,31 @@ func TestWhatTheBrokerLosesIsNoticed(t *testing.T) {
 		if n := c.stats(1).Gaps; n != 2 {
 			t.Errorf("%d gaps, want 2", n)
 		}
+	})
+}
+
+// TestANodeThatIsHeardLate: what it sent before it was first heard may have been
+// for streams that are open here; one that opens later has missed nothing.
+func TestANodeThatIsHeardLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 1, core.Config{GapSpread: time.Second})
+		early := listen(t, c.hubs[0], "1", toolsAndA)
+		synctest.Wait()
+		c.setLose(true) // connected, and yet not to everybody
+		n := c.node()
+		hub := newHub(t, core.Config{Broker: n, KeepAlive: -1})
+		t.Cleanup(func() { shutdown(t, hub) })
+		publish(t, hub, core.ToolsListChanged())
+		synctest.Wait()
+		c.setLose(false)
+		wantTold(t, early, "the stream, before the node is heard,")
+		advance(15 * time.Second) // a beat
+		wantTold(t, early, "the stream, after the node was heard,", "tools", "prompts", "updated file:///a")
+		late := listen(t, c.hubs[0], "2", toolsAndA)
+		publish(t, hub, core.PromptsListChanged())
+		advance(time.Minute)
+		wantTold(t, early, "the stream", "prompts")
+		wantTold(t, late, "a later stream", "prompts")
 	})
 }
 
@@ -750,6 +778,26 @@ func TestShutdownWithABroker(t *testing.T) {
 			shutdown(t, c.hubs[0]) // a second one has nothing to do
 		})
 	})
+	t.Run("what is on its way is waited for", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			c := newCluster(t, 2, core.Config{})
+			failed := false
+			c.nodes[0].onSend(func([]byte) error {
+				time.Sleep(time.Second) //nolint:forbidigo // fake time
+				if !failed {
+					failed = true
+					return errBroken
+				}
+				return nil
+			}, nil)
+			s := listen(t, c.hubs[1], "1", toolsAndA)
+			publish(t, c.hubs[0], core.ToolsListChanged())
+			synctest.Wait()
+			shutdown(t, c.hubs[0])
+			synctest.Wait()
+			wantTold(t, s, "the other node's stream", "tools")
+		})
+	})
 	t.Run("a broker that comes back in time", func(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			c := newCluster(t, 2, core.Config{})
@@ -761,6 +809,20 @@ func TestShutdownWithABroker(t *testing.T) {
 			shutdown(t, c.hubs[0])
 			synctest.Wait()
 			wantTold(t, s, "the other node's stream", "tools")
+		})
+	})
+	t.Run("a broker that takes messages again", func(t *testing.T) {
+		bubble(t, func(t *testing.T) {
+			c := newCluster(t, 2, core.Config{})
+			c.nodes[0].onSend(func([]byte) error { return errBroken }, nil)
+			publish(t, c.hubs[0], core.ToolsListChanged())
+			advance(time.Minute)
+			c.nodes[0].onSend(nil, nil)
+			start := time.Now()
+			shutdown(t, c.hubs[0]) // tries at once
+			if d := time.Since(start); d != 0 {
+				t.Errorf("Shutdown took %v", d)
+			}
 		})
 	})
 	t.Run("the broker is away", func(t *testing.T) {
@@ -880,8 +942,13 @@ func TestCancelReachesTheNodeOfTheStream(t *testing.T) {
 		c.hubs[0].Cancel("bob", idOf(t, "7")) // names two
 		c.hubs[0].Cancel("", idOf(t, "7"))
 		synctest.Wait()
+		elsewhere := listen(t, c.hubs[2], "7", allLists, principal("bob"))
+		if c.hubs[1].Cancel("bob", idOf(t, "7")) { // names two here, and so is no matter of others
+			t.Error("Cancel ended one of two")
+		}
+		synctest.Wait()
 		wantEnd(t, alices.wait(), core.ClientClosed, false)
-		for name, s := range map[string]*stream{"bob's": bobs, "one of two": twice[0], "the other of two": twice[1]} {
+		for name, s := range map[string]*stream{"bob's": bobs, "one of two": twice[0], "another node's": elsewhere, "the other of two": twice[1]} {
 			select {
 			case <-s.done:
 				t.Errorf("the cancellation ended %s stream too", name)
@@ -904,7 +971,9 @@ func TestStrangeMessages(t *testing.T) {
 		{"a list", `{"v":1,"node":"n","kinds":["notifications/tools/list_changed"]}`, "tools", false},
 		{"members of tomorrow", `{"v":1,"node":"n","kinds":["notifications/tools/list_changed"],"new":{"a":[1]}}`, "tools", false},
 		{"everything", `{"v":1,"node":"n","all":true}`, all, false},
-		{"a beat", `{"v":1,"node":"n","seq":7}`, "", false},
+		{"a beat of a node that has sent nothing", `{"v":1,"node":"n"}`, "", false},
+		{"a beat of a node that was not heard before", `{"v":1,"node":"n","seq":7}`, all, false},
+		{"its first message", `{"v":1,"node":"n","seq":1,"kinds":["notifications/tools/list_changed"]}`, "tools", false},
 		{"an unknown kind", `{"v":1,"node":"n","kinds":["notifications/skills/list_changed"]}`, all, false},
 		{"a newer version", `{"v":2,"node":"n"}`, all, false},
 		{"a newer version with other types", `{"node":{"name":"n"},"kinds":7,"v":2,"uris":{"a":1},"to":"x"}`, all, false},

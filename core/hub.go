@@ -116,14 +116,15 @@ type Hub struct {
 	hooks   atomic.Int64  // hooks running on goroutines of subscriptions
 	closing atomic.Bool   // set under mu
 
-	mu       sync.RWMutex
-	index    index
-	opening  int            // requests that are not yet admitted
-	starting int            // of the live subscriptions, those whose watches are starting
-	live     int            // subscriptions from admission to release
-	byKey    map[string]int // the live ones of each limit key
-	drainEnd time.Time      // when the last subscription is asked to end; closing only
-	changed  *sync.Cond     // something above, or hooks, changed while closing; on mu
+	mu        sync.RWMutex
+	index     index
+	opening   int            // requests that are not yet admitted
+	starting  int            // of the live subscriptions, those whose watches are starting
+	live      int            // subscriptions that count against the limits
+	releasing int            // those that do not any more, and are not yet released
+	byKey     map[string]int // the live ones of each limit key
+	drainEnd  time.Time      // when the last subscription is asked to end; closing only
+	changed   *sync.Cond     // something above, or hooks, changed while closing; on mu
 
 	closed context.Context // ends when closing starts
 	close  context.CancelFunc

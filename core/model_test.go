@@ -263,7 +263,9 @@ func (m *model) open() {
 	live, watched := 0, make(map[string]bool)
 	for _, other := range m.streams {
 		if !other.over {
-			live++
+			if !other.vacated() {
+				live++
+			}
 			for _, uri := range other.uris {
 				watched[uri] = true
 			}
@@ -379,6 +381,21 @@ func (m *model) advance(d time.Duration) {
 
 func (s *modelStream) expired() bool { return !s.grantEnd.IsZero() && !time.Now().Before(s.grantEnd) }
 
+// vacated reports whether the result is being written: the stream does not count
+// against the limit any more.
+func (s *modelStream) vacated() bool { return s.terminal && s.inFlight[0] == "result" }
+
+// notifications returns how many changes are in flight.
+func (s *modelStream) notifications() int {
+	n := 0
+	for _, step := range s.inFlight {
+		if step != "flush" && step != "result" && step != "keep-alive" && !strings.HasPrefix(step, "ack ") {
+			n++
+		}
+	}
+	return n
+}
+
 // settle does what the stream does until it rests: the whole model.
 func (m *model) settle(s *modelStream) {
 	for !s.over {
@@ -459,9 +476,18 @@ func (m *model) write(s *modelStream) {
 		}
 		return
 	}
+	s.lastWrite = time.Now()
+	if s.notifications() > 1 && (s.ending == core.Revoked || s.expired()) {
+		// The right to the rest has ended while the first was being written.
+		s.steps = append(s.steps, s.inFlight[0], "flush")
+		s.inFlight, s.terminal = nil, false
+		if s.ending != core.Revoked {
+			s.ending = core.GrantExpired
+		}
+		return
+	}
 	s.steps = append(s.steps, s.inFlight...)
 	s.inFlight = nil
-	s.lastWrite = time.Now()
 	if s.terminal {
 		s.over, s.graceful, s.reason = true, true, s.ending
 	}

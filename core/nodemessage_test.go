@@ -148,3 +148,23 @@ func FuzzNodeMessage(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkForeignChange is what a change that nobody here listens to costs a node.
+func BenchmarkForeignChange(b *testing.B) {
+	m := newNodeMessage(Audience{}, []Change{ResourceUpdated("https://example.com/orders/4711")}, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	m.Node, m.Seq = "0123456789abcdef", 4711
+	data, err := m.encode()
+	if err != nil {
+		b.Fatal(err)
+	}
+	hub, err := NewHub(Config{Capabilities: Capabilities{ResourceSubscriptions: true}, Broker: new(LocalBroker)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = hub.Shutdown(b.Context()) }()
+	b.ReportAllocs()
+	for b.Loop() {
+		(*receiver)(hub.link).Message(data)
+	}
+	b.ReportMetric(float64(len(data)), "bytes/msg")
+}

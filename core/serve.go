@@ -179,15 +179,23 @@ func (s *Subscription) deliver(last bool) error {
 	if err == nil && last {
 		err = b.writeResult()
 	}
-	if err == nil {
+	lapsed := error(nil)
+	if l := (*lapse)(nil); errors.As(err, &l) {
+		lapsed, err = err, nil
+	}
+	if err == nil && (lapsed == nil || b.total > 0) {
 		err = s.flush()
 	}
 	panicked := s.delivered(b, err)
 	b.free()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case lapsed != nil:
+		return lapsed
+	default:
+		return panicked
 	}
-	return panicked
 }
 
 // delivered counts a batch and tells the observer.
@@ -300,16 +308,16 @@ func (s *Subscription) flush() error {
 // release gives back everything, whatever the end, and tells who wants to know.
 func (s *Subscription) release(end *End) {
 	h := s.hub
-	defer h.leave(s) // also where a hook or the logger ends the goroutine
+	defer h.leave(s) // these come also where a hook ends the goroutine
 	end.Stream = s.info()
-	s.giveBack()
-	if o := s.observed; o != nil {
-		_ = h.hook("StreamObserver.Closed", func() error { o.Closed(*end); return nil })
-	}
 	h.stats.close(end)
 	if h.config.OnEnd != nil {
-		_ = h.hook("OnEnd", func() error { h.config.OnEnd(*end); return nil })
+		defer func() { _ = h.hook("OnEnd", func() error { h.config.OnEnd(*end); return nil }) }()
 	}
+	if o := s.observed; o != nil {
+		defer func() { _ = h.hook("StreamObserver.Closed", func() error { o.Closed(*end); return nil }) }()
+	}
+	s.giveBack()
 	h.log.Debug("mcplisten: subscription ended", "serial", s.serial, "reason", end.Reason, "graceful", end.Graceful,
 		"age", time.Since(s.opened), "delivered", end.Stream.Delivered, "error", end.Err)
 }

@@ -34,9 +34,9 @@ func (h *Hub) endAll(ctx context.Context) error {
 	inside := insideHook()
 	left := func() int {
 		if inside {
-			return h.opening + h.live - int(h.hooks.Load())
+			return h.unreleased() - int(h.hooks.Load())
 		}
-		return h.opening + h.live
+		return h.unreleased()
 	}
 	stop := context.AfterFunc(ctx, func() {
 		h.rush()
@@ -52,14 +52,18 @@ func (h *Hub) endAll(ctx context.Context) error {
 		h.changed.Wait()
 		waiting = left()
 	}
-	if h.opening+h.live == 0 || ctx.Err() != nil {
+	if h.unreleased() == 0 || ctx.Err() != nil {
 		h.rush() // whoever was to end the next one can go, or has to hurry
 	}
 	if waiting > 0 {
-		return fmt.Errorf("core: shutdown: %d subscriptions are still ending: %w", h.opening+h.live, ctx.Err())
+		return fmt.Errorf("core: shutdown: %d subscriptions are still ending: %w", h.unreleased(), ctx.Err())
 	}
 	return nil
 }
+
+// unreleased returns how many subscriptions hold something of the hub, those being
+// opened included. The hub's lock must be held.
+func (h *Hub) unreleased() int { return h.opening + h.live + h.releasing }
 
 // drainMargin is the part of the time until a deadline that is left for the last
 // subscriptions to end in.

@@ -35,6 +35,7 @@ type Subscription struct {
 
 	limitKey   string // counted in the hub's byKey; empty for not
 	admitted   bool   // it has a place among the live ones
+	vacated    bool   // it does not count against the limits any more
 	starting   bool   // its watches are not started yet
 	registered bool   // it is in the index
 	watched    bool   // the Watcher was told of uris
@@ -91,9 +92,10 @@ func newSubscription(ctx context.Context, h *Hub, o Opening) *Subscription {
 	return s
 }
 
-// giveBack releases everything that the subscription holds of the hub but its
-// place among the live ones. It undoes as much as was done.
+// giveBack releases everything that the subscription holds of the hub. It undoes as
+// much as was done.
 func (s *Subscription) giveBack() {
+	s.hub.vacate(s)
 	s.hub.deadlines.remove(s)
 	if s.registered {
 		s.hub.unregister(s)
