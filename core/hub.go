@@ -23,7 +23,8 @@ type Config struct {
 
 	// KeepAlive is the silence after which a sign of life is written: often
 	// enough that no proxy or load balancer takes the stream for dead (60 s is a
-	// usual limit). 15 s by default; negative for none.
+	// usual limit). 15 s by default; negative for none: then a client that has gone
+	// may be noticed only when something is next written to it.
 	KeepAlive time.Duration
 
 	// MaxLifetime is the age at which a subscription is ended with its result,

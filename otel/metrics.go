@@ -24,6 +24,9 @@ type metrics struct {
 	delivery   metric.Float64Histogram
 	keepAlives metric.Int64Counter
 	refused    metric.Int64Counter
+	connected  metric.Int64UpDownCounter
+	gaps       metric.Int64Counter
+	ignored    metric.Int64Counter
 
 	kinds      [core.NumKinds]labels
 	unsent     map[string]*[core.NumKinds]labels // by failure
@@ -79,6 +82,8 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		coalesced:  b.counter(metricCoalesced, "{notification}", "Changes that an unsent notification already stood for."),
 		keepAlives: b.counter(metricKeepAlives, "{keepalive}", "Keep-alives written to streams."),
 		refused:    b.counter(metricRefused, "{request}", "Requests that were refused."),
+		gaps:       b.counter(metricGaps, "{gap}", "Times that open streams may have missed changes of other nodes, and were told that everything changed."),
+		ignored:    b.counter(metricIgnored, "{message}", "Messages from the broker that were malformed or too large."),
 		unsent:     make(map[string]*[core.NumKinds]labels),
 		keptAlive:  newLabels(),
 		notAlive:   make(map[string]labels),
@@ -88,6 +93,9 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	var err error
 	m.active, err = b.meter.Int64UpDownCounter(metricActive, metric.WithUnit("{stream}"),
 		metric.WithDescription("Streams that are open."))
+	b.note(err)
+	m.connected, err = b.meter.Int64UpDownCounter(metricConnected, metric.WithUnit("{hub}"),
+		metric.WithDescription("Hubs of this process that are connected to their broker."))
 	b.note(err)
 	m.label()
 	return m, b.err
@@ -119,12 +127,15 @@ func (m *metrics) label() {
 // otherRefusal stands for refusals that an application made up.
 const otherRefusal core.Refusal = "_OTHER"
 
-// refusal returns the set of a refusal.
-func (m *metrics) refusal(r core.Refusal) labels {
-	if l, ok := m.refusals[r]; ok {
-		return l
+// refusal returns the set of a refusal that is known.
+func (m *metrics) refusal(r core.Refusal) labels { return m.refusals[r] }
+
+// known returns r, or otherRefusal.
+func (m *metrics) known(r core.Refusal) core.Refusal {
+	if _, ok := m.refusals[r]; ok {
+		return r
 	}
-	return m.refusals[otherRefusal]
+	return otherRefusal
 }
 
 // operation is what the duration of an operation is recorded under.

@@ -50,6 +50,9 @@ const (
 	metricDelivery   = "mcplisten.delivery.duration"
 	metricKeepAlives = "mcplisten.sent.keepalives"
 	metricRefused    = "mcplisten.refused.requests"
+	metricConnected  = "mcplisten.broker.connected"
+	metricGaps       = "mcplisten.broker.gaps"
+	metricIgnored    = "mcplisten.broker.ignored"
 )
 
 // Words for error.type beside close reasons and JSON-RPC codes.

@@ -1,4 +1,5 @@
-// Nodes: the trace of a publish goes on where its changes go.
+// Nodes: the trace of a publish goes on where its changes go, and metrics tell how
+// the broker between them fares.
 
 package mcpotel
 
@@ -12,7 +13,10 @@ import (
 	"github.com/mcplisten/mcplisten/core"
 )
 
-var _ core.OriginCarrier = (*Observer)(nil)
+var (
+	_ core.OriginCarrier  = (*Observer)(nil)
+	_ core.BrokerObserver = (*Observer)(nil)
+)
 
 // betweenNodes is how trace context is written, whatever the propagator for
 // clients is: nodes run the same library.
@@ -39,3 +43,18 @@ func (o *Observer) ExtractOrigin(ctx context.Context, carried string) context.Co
 	parent, state, _ := strings.Cut(carried, " ")
 	return betweenNodes.Extract(ctx, propagation.MapCarrier{traceParent: parent, traceState: state})
 }
+
+// BrokerConnected counts the hubs that are connected.
+func (o *Observer) BrokerConnected(connected bool) {
+	change := int64(1)
+	if !connected {
+		change = -1
+	}
+	o.metrics.connected.Add(context.Background(), change)
+}
+
+// BrokerGap counts the gaps.
+func (o *Observer) BrokerGap(int) { o.metrics.gaps.Add(context.Background(), 1) }
+
+// BrokerIgnored counts the messages that were ignored.
+func (o *Observer) BrokerIgnored() { o.metrics.ignored.Add(context.Background(), 1) }

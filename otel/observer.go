@@ -75,7 +75,8 @@ var acknowledgedOptions = []trace.SpanStartOption{
 // refused request.
 func (o *Observer) Refused(ctx context.Context, r core.Refused) {
 	ctx = context.WithoutCancel(ctx)
-	o.metrics.refused.Add(ctx, 1, o.metrics.refusal(r.Err.Refusal).add...)
+	refusal := o.metrics.known(r.Err.Refusal)
+	o.metrics.refused.Add(ctx, 1, o.metrics.refusal(refusal).add...)
 	if !isListen(r) {
 		return
 	}
@@ -86,7 +87,7 @@ func (o *Observer) Refused(ctx context.Context, r core.Refused) {
 	}
 	op := newOperation(r.Arrival, r.Meta)
 	op.statusCode, op.errorType = strconv.Itoa(r.Err.Code), o.refusedType(r.Err)
-	attributes := append(op.attributes(), keyRefusal.String(string(r.Err.Refusal)))
+	attributes := append(op.attributes(), keyRefusal.String(string(refusal)))
 	if r.ID.Valid() {
 		attributes = append(attributes, keyRequestID.String(shortID(r.ID)))
 	}
@@ -94,7 +95,7 @@ func (o *Observer) Refused(ctx context.Context, r core.Refused) {
 	ctx, span := o.tracer.Start(parent, core.MethodListen, trace.WithTimestamp(received),
 		trace.WithSpanKind(trace.SpanKindServer), trace.WithLinks(links...), trace.WithAttributes(attributes...))
 	if op.errorType != "" {
-		span.SetStatus(codes.Error, r.Err.Message)
+		span.SetStatus(codes.Error, "refused: "+string(refusal)) // the message is the application's
 	}
 	o.metrics.recordOperation(ctx, op, now.Sub(received).Seconds())
 	span.End(trace.WithTimestamp(now))

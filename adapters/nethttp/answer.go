@@ -135,6 +135,7 @@ func encodeID(id core.ID) json.RawMessage {
 
 func (x *exchange) answer(status int, m message) {
 	m.Version = "2.0"
+	x.begun = true
 	// encoding/json compacts a raw message and escapes HTML in it: an id's bytes
 	// would not stay what they were.
 	encoded, err := json.Marshal(message{Version: m.Version, Result: m.Result, Error: m.Error})

@@ -6,6 +6,7 @@ package mcphttp
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"sync"
@@ -20,6 +21,7 @@ type conn struct {
 	control deadliner
 	flusher flusher
 	timeout time.Duration // zero: the writer knows no deadlines
+	until   time.Time     // the deadline that is armed; zero between flushes
 
 	buf   *[]byte      // what is not yet written, nil while there is nothing
 	check func() error // called after the first flush; may be nil
@@ -62,16 +64,18 @@ func (c *conn) add(before string, msg []byte, after string) error {
 	if len(b) < chunk {
 		return nil
 	}
-	until := c.arm()
-	err := c.write()
-	c.disarm()
-	return c.explain(err, until)
+	if err := c.arm(); err != nil {
+		return err
+	}
+	return c.explain(c.write())
 }
 
 // Flush sends what was written.
 func (c *conn) Flush() error {
-	until := c.arm()
-	err := c.write()
+	err := c.arm()
+	if err == nil {
+		err = c.write()
+	}
 	if err == nil {
 		err = c.flusher.flush()
 	}
@@ -79,8 +83,9 @@ func (c *conn) Flush() error {
 		err = c.check()
 		c.check = nil
 	}
+	err = c.explain(err)
 	c.disarm()
-	return c.explain(err, until)
+	return err
 }
 
 // write hands the gathered bytes to the response writer.
@@ -88,8 +93,12 @@ func (c *conn) write() error {
 	if c.buf == nil {
 		return nil
 	}
-	_, err := c.w.Write(*c.buf)
-	if cap(*c.buf) <= 2*chunk {
+	n, err := c.w.Write(*c.buf)
+	if err == nil && n < len(*c.buf) {
+		err = io.ErrShortWrite
+	}
+	// After a failed write, HTTP/2 may still have hold of the bytes.
+	if err == nil && cap(*c.buf) <= 2*chunk {
 		*c.buf = (*c.buf)[:0]
 		buffers.Put(c.buf)
 	}
@@ -97,22 +106,30 @@ func (c *conn) write() error {
 	return err
 }
 
-// arm sets the deadline of one write and returns it.
-func (c *conn) arm() time.Time {
-	if c.timeout == 0 {
-		return time.Time{}
+// arm sets the deadline for all that is written until the next flush is done. It is
+// one deadline however much that is: a client that takes a little now and then must
+// not stretch it. It fails where the deadline has passed.
+func (c *conn) arm() error {
+	switch {
+	case c.timeout == 0:
+		return nil
+	case !c.until.IsZero():
+		if !time.Now().Before(c.until) {
+			return core.ErrSlowClient
+		}
+		return nil
 	}
-	until := time.Now().Add(c.timeout)
-	if err := c.control.SetWriteDeadline(until); errors.Is(err, http.ErrNotSupported) {
-		c.timeout = 0
-		return time.Time{}
+	c.until = time.Now().Add(c.timeout)
+	if err := c.control.SetWriteDeadline(c.until); errors.Is(err, http.ErrNotSupported) {
+		c.timeout, c.until = 0, time.Time{}
 	}
-	return until
+	return nil
 }
 
 // disarm takes the deadline away again: left armed, it would reset an idle
 // HTTP/2 stream, and cut short the next response on an HTTP/1.1 connection.
 func (c *conn) disarm() {
+	c.until = time.Time{}
 	if c.timeout != 0 {
 		_ = c.control.SetWriteDeadline(time.Time{})
 	}
@@ -120,8 +137,8 @@ func (c *conn) disarm() {
 
 // explain makes the error of a write that passed its deadline say so: HTTP/2
 // resets the stream and then only tells that it is closed.
-func (c *conn) explain(err error, until time.Time) error {
-	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) || until.IsZero() || time.Now().Before(until) {
+func (c *conn) explain(err error) error {
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) || c.until.IsZero() || time.Now().Before(c.until) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", core.ErrSlowClient, err)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -27,8 +28,9 @@ type Handler struct {
 	config config
 	guard  guard
 
-	noDeadline sync.Once // says so in the log
-	inTheWay   sync.Once // likewise
+	noDeadline    sync.Once // says so in the log
+	inTheWay      sync.Once // likewise
+	noByteTimeout sync.Once // likewise
 }
 
 // New returns a handler for the hub's endpoint. It fails where the options
@@ -43,7 +45,9 @@ func New(hub *core.Hub, options ...Option) (*Handler, error) {
 		log:          slog.New(slog.DiscardHandler),
 	}
 	for _, option := range options {
-		option(&c)
+		if option != nil {
+			option(&c)
+		}
 	}
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -118,9 +122,12 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, principal func(
 		return nil
 	}
 	var verdict verdict
-	onShortStack(func() { verdict = x.open() })
-	if verdict == passOn {
+	returned := onShortStack(h.config.log, func() { verdict = x.open() })
+	switch {
+	case verdict == passOn:
 		next()
+	case !returned && !x.begun:
+		x.answerError(core.ID{}, &core.Error{Code: core.CodeInternalError, Message: "internal error", Refusal: core.RefusedPanic})
 	}
 	return x.subscription
 }
@@ -130,7 +137,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, principal func(
 func (x *exchange) namesOther() bool {
 	named := x.r.Header[headerMethod]
 	for _, method := range named {
-		if method == core.MethodListen || method == core.MethodCancelled && x.principal != nil {
+		if method == core.MethodListen || method == core.MethodCancelled && x.speaksOurs() {
 			return false
 		}
 	}
@@ -140,21 +147,28 @@ func (x *exchange) namesOther() bool {
 // onShortStack runs f on a goroutine of its own and waits for it. Reading,
 // checking and acknowledging a request take a deep stack, which would stay with
 // the goroutine that then waits for the life of the stream. A panic of f goes on
-// in the caller.
-func onShortStack(f func()) {
+// in the caller, whose stack says nothing of it: so it is logged here. It reports
+// whether f returned: a hook may have ended the goroutine.
+func onShortStack(log *slog.Logger, f func()) (returned bool) {
 	var (
 		panicked any
 		done     = make(chan struct{})
 	)
 	go func() {
 		defer close(done)
-		defer func() { panicked = recover() }()
+		defer func() {
+			if panicked = recover(); panicked != nil && panicked != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+				log.Error("mcphttp: panic", "panic", panicked, "stack", string(debug.Stack()))
+			}
+		}()
 		f()
+		returned = true
 	}()
 	<-done
 	if panicked != nil {
 		panic(panicked)
 	}
+	return returned
 }
 
 // verdict is what became of a request.
@@ -175,6 +189,7 @@ type exchange struct {
 	principal    func() string // nil: nobody is known
 	received     time.Time
 	inFront      bool // there is a next handler
+	begun        bool // an answer, or a stream
 	subscription *core.Subscription
 }
 
@@ -207,7 +222,9 @@ func (x *exchange) open() verdict {
 		return x.refuse(msg, core.Meta{}, err)
 	case msg.Method == core.MethodListen:
 		return x.listen(msg)
-	case msg.Method == core.MethodCancelled && x.cancel(msg):
+	case x.cancellation(msg) && (peeked || !x.inFront):
+		x.cancel(msg)
+		x.begun = true
 		x.w.WriteHeader(http.StatusAccepted)
 		return answered
 	case x.inFront:
@@ -218,14 +235,21 @@ func (x *exchange) open() verdict {
 	}
 }
 
+// cancellation reports whether a message cancels a request. With an id it is a
+// request itself, and none that we know.
+func (x *exchange) cancellation(msg *core.Message) bool {
+	return msg.Method == core.MethodCancelled && !msg.ID.Valid()
+}
+
 // cancel ends the stream that a cancellation names, if it is the principal's.
 // The end has no result: the client has said that it does not want one.
-func (x *exchange) cancel(msg *core.Message) bool {
-	if x.principal == nil || msg.ID.Valid() { // with an id it is a request, and none that we know
-		return false
+func (x *exchange) cancel(msg *core.Message) {
+	if x.principal == nil {
+		return
 	}
-	id, ok := msg.Cancels()
-	return ok && x.h.hub.Cancel(x.principal(), id)
+	if id, ok := msg.Cancels(); ok {
+		x.h.hub.Cancel(x.principal(), id)
+	}
 }
 
 // readBody reads the body to its end, which net/http needs to notice a client
@@ -258,21 +282,19 @@ func (x *exchange) peek() (body []byte, v verdict) {
 		case errors.Is(err, core.ErrDuplicateMember):
 			return body, undecided // of two methods, the next handler may see the other one
 		case msg == nil:
-		case msg.Method == core.MethodListen:
+		case msg.Method == core.MethodListen, err == nil && x.cancellation(msg) && x.speaksOurs():
 			return body, undecided
-		case msg.Method == core.MethodCancelled && err == nil && x.mayCancel() && x.cancel(msg):
-			x.w.WriteHeader(http.StatusAccepted)
-			return nil, answered
 		}
 	}
 	x.putBack(body, err)
 	return nil, passOn
 }
 
-// mayCancel reports whether a cancellation would be ours to obey. Where it would
-// not, it is the next handler's to refuse.
-func (x *exchange) mayCancel() bool {
-	return x.principal != nil && x.h.guard.check(x.r) == nil && checkContentType(x.r.Header) == nil
+// speaksOurs reports whether the headers name the protocol version that has listen.
+// Over HTTP that version has no other use for a cancellation: a client ends a request
+// by closing it. In older ones a cancellation is about the next handler's requests.
+func (x *exchange) speaksOurs() bool {
+	return headerIs(x.r.Header, headerVersion, core.ProtocolVersion)
 }
 
 // putBack makes the request's body what it was before its beginning was read,

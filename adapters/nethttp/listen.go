@@ -5,6 +5,7 @@ package mcphttp
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/mcplisten/mcplisten/core"
@@ -50,12 +51,9 @@ func (x *exchange) listen(msg *core.Message) verdict {
 
 // arrival says how the request came, for the hub's observer.
 func (x *exchange) arrival() core.Arrival {
-	version := "1.1"
-	switch {
-	case x.r.ProtoMajor == 2:
-		version = "2"
-	case x.r.ProtoMajor == 1 && x.r.ProtoMinor == 0:
-		version = "1.0"
+	version := strconv.Itoa(x.r.ProtoMajor)
+	if x.r.ProtoMajor == 1 {
+		version += "." + strconv.Itoa(x.r.ProtoMinor)
 	}
 	return core.Arrival{
 		Received: x.received, NetworkTransport: "tcp", NetworkProtocol: "http", NetworkVersion: version,
@@ -86,10 +84,15 @@ func headerIs(header http.Header, name, value string) bool {
 // between hides the connection, it returns when the server will cut it; else the
 // zero time.
 func (x *exchange) cutBy(control deadliner) time.Time {
+	server, _ := x.r.Context().Value(http.ServerContextKey).(*http.Server)
+	if server != nil && x.r.ProtoMajor == 2 && (server.HTTP2 == nil || server.HTTP2.WriteByteTimeout == 0) {
+		x.h.noByteTimeout.Do(func() {
+			x.h.config.log.Warn("mcphttp: http.Server's HTTP2.WriteByteTimeout is not set: a client that reads nothing at all keeps its streams; RegisterShutdown sets it")
+		})
+	}
 	if control != nil && control.SetWriteDeadline(time.Time{}) == nil {
 		return time.Time{}
 	}
-	server, _ := x.r.Context().Value(http.ServerContextKey).(*http.Server)
 	if server == nil || server.WriteTimeout <= 0 {
 		return time.Time{}
 	}
@@ -103,7 +106,9 @@ func (x *exchange) cutBy(control deadliner) time.Time {
 // connect writes the headers of the stream. They are sent with the
 // acknowledgment.
 func (x *exchange) connect(to route) (core.Conn, error) {
+	x.begun = true
 	if err := to.writeHeaders(x.w); err != nil {
+		x.begun = false
 		x.cannotStream(err)
 		return nil, err
 	}

@@ -40,8 +40,11 @@ func (c *config) validate() error {
 
 // WithWriteTimeout sets how long one write to a client may take before the
 // client counts as too slow and its stream is ended, 10 s by default. It bounds
-// what a client that stops reading can hold, not the life of a stream. Where the
-// response writer supports no deadlines there is none.
+// what a client that stops reading can hold, not the life of a stream: it is for all
+// that one flush sends. Where the response writer supports no deadlines there is
+// none. Of an HTTP/2 connection whose client reads nothing at all, the end of a stream
+// cannot get out: set http.Server's HTTP2.WriteByteTimeout too, as
+// [RegisterShutdown] does.
 func WithWriteTimeout(d time.Duration) Option {
 	return func(c *config) { c.writeTimeout = d }
 }
@@ -95,5 +98,9 @@ func WithLegacyMethods() Option {
 // WithLogger sets where the handler says what an operator should know, each
 // thing once. By default it says nothing.
 func WithLogger(log *slog.Logger) Option {
-	return func(c *config) { c.log = log }
+	return func(c *config) {
+		if log != nil {
+			c.log = log
+		}
+	}
 }

@@ -517,8 +517,9 @@ func TestShutdownOf200StreamsOverSockets(t *testing.T) {
 	all.Wait()
 	slices.Sort(ended)
 	t.Log(drawn(ended, spread/10))
-	for i, at := range ended { // later than its turn is the machine's affair
-		if turn := spread * time.Duration(i) / (n - 1); at < turn {
+	const clocks = 5 * time.Millisecond // two processors need not agree on the time
+	for i, at := range ended {          // later than its turn is the machine's affair
+		if turn := spread * time.Duration(i) / (n - 1); at < turn-clocks {
 			t.Fatalf("end %d of %d came after %v, want it in its turn, after %v", i, n, at, turn)
 		}
 	}
@@ -603,8 +604,9 @@ var echoed = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(append([]byte("next: "), body...))
 })
 
-// TestCancellationsInFrontOfANextHandler: those of our streams are taken, all
-// others reach it as they came.
+// TestCancellationsInFrontOfANextHandler: those of our protocol version are taken,
+// and end nothing that is not the caller's; those of older ones are about requests of
+// the next handler, and reach it as they came.
 func TestCancellationsInFrontOfANextHandler(t *testing.T) {
 	t.Parallel()
 	s := serve(t, core.Config{}, echoed)
@@ -616,38 +618,45 @@ func TestCancellationsInFrontOfANextHandler(t *testing.T) {
 	// With white space and a member that we do not know, to see that it is intact.
 	foreign := cancelled("1").Saying(`{ "jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId": 77 ,"reason":"é"}}` + "\n")
 	asRequest := cancelled("1").Saying(`{"jsonrpc":"2.0","id":5,"method":"notifications/cancelled","params":{"requestId":1}}`)
+	const passed = 0
 	for name, c := range map[string]struct {
 		user string
 		call listentest.Call
+		want int // the status
 	}{
-		"of another's id":       {"alice", foreign},
-		"without a header":      {"alice", withoutHeader(foreign)},
-		"of bob's by alice":     {"alice", cancelled("3")},
-		"of two":                {"alice", cancelled("2")},
-		"by nobody":             {"", cancelled("1")},
-		"by a stranger":         {"mallory", withoutHeader(cancelled("1"))},
-		"with another type":     {"alice", cancelled(`"1"`)},
-		"that is a request":     {"alice", asRequest},
-		"of an unusable id":     {"alice", cancelled("null")},
-		"from a foreign origin": {"alice", cancelled("1").With("Origin", "https://evil.example")},
-		"at a foreign host":     {"alice", cancelled("1").At("evil.example")},
-		"as plain text":         {"alice", cancelled("1").With("Content-Type", "text/plain")},
+		"of another's id":             {"alice", foreign, http.StatusAccepted},
+		"without a header":            {"alice", withoutHeader(foreign), http.StatusAccepted},
+		"of bob's by alice":           {"alice", cancelled("3"), http.StatusAccepted},
+		"of two":                      {"alice", cancelled("2"), http.StatusAccepted},
+		"by nobody":                   {"", cancelled("1"), http.StatusAccepted},
+		"by a stranger":               {"mallory", withoutHeader(cancelled("1")), http.StatusAccepted},
+		"with another type":           {"alice", cancelled(`"1"`), http.StatusAccepted},
+		"of an unusable id":           {"alice", cancelled("null"), http.StatusAccepted},
+		"from a foreign origin":       {"alice", cancelled("1").With("Origin", "https://evil.example"), http.StatusForbidden},
+		"at a foreign host":           {"alice", cancelled("1").At("evil.example"), http.StatusForbidden},
+		"as plain text":               {"alice", cancelled("1").With("Content-Type", "text/plain"), http.StatusUnsupportedMediaType},
+		"that is a request":           {"alice", asRequest, passed},
+		"of an older revision":        {"alice", withoutHeader(foreign).With("Mcp-Protocol-Version", "2025-11-25"), passed},
+		"of one without a version":    {"alice", withoutHeader(foreign).With("Mcp-Protocol-Version"), passed},
+		"of an older one, by its id":  {"alice", withoutHeader(cancelled("1")).With("Mcp-Protocol-Version", "2025-11-25"), passed},
+		"of an older one, and header": {"alice", cancelled("1").With("Mcp-Protocol-Version", "2025-11-25"), passed},
 	} {
-		if got := s.do(t, c.user, c.call); got.status != http.StatusOK || got.body != "next: "+c.call.Body {
+		got := s.do(t, c.user, c.call)
+		if c.want == passed && (got.status != http.StatusOK || got.body != "next: "+c.call.Body) {
 			t.Errorf("a cancellation %s got %d %q, want it passed on as it came", name, got.status, got.body)
+		} else if c.want != passed && got.status != c.want {
+			t.Errorf("a cancellation %s got %d %q, want %d", name, got.status, got.body, c.want)
 		}
 	}
 	if got := s.hub.Stats().Open; got != 4 {
 		t.Fatalf("%d streams are open, want all 4", got)
 	}
-	if got := s.do(t, "alice", withoutHeader(cancelled("1"))); got.status != http.StatusAccepted || got.body != "" {
-		t.Errorf("alice's own cancellation got %d %q, want 202", got.status, got.body)
+	for _, which := range []string{"alice's own", "a second"} { // the stream may have gone before the message comes
+		if got := s.do(t, "alice", withoutHeader(cancelled("1"))); got.status != http.StatusAccepted || got.body != "" {
+			t.Errorf("%s cancellation got %d %q, want 202", which, got.status, got.body)
+		}
 	}
 	alice.expect("end")
-	// It is gone, so the next one is somebody else's business.
-	if got := s.do(t, "alice", cancelled("1")); got.body != "next: "+cancelled("1").Body {
-		t.Errorf("a second cancellation got %d %q, want it passed on", got.status, got.body)
-	}
 }
 
 // TestWithoutPrincipalsNothingIsCancelled: ids alone name nobody's stream.

@@ -79,6 +79,18 @@ type statusReport struct {
 	Refused   map[core.Refusal]uint64 `json:"refused"`
 	Closed    map[core.Reason]uint64  `json:"closed"`
 	Unflushed uint64                  `json:"unflushed"`
+	Broker    *statusBroker           `json:"broker,omitempty"`
+}
+
+// statusBroker is how the hub and its broker fare, where it has one.
+type statusBroker struct {
+	Connected bool   `json:"connected"`
+	Sent      uint64 `json:"sent"`
+	Failed    uint64 `json:"failed"`
+	Received  uint64 `json:"received"`
+	Ignored   uint64 `json:"ignored"`
+	Gaps      uint64 `json:"gaps"`
+	Unsent    int    `json:"unsent"`
 }
 
 type statusStream struct {
@@ -131,6 +143,7 @@ func (s *statusHandler) report() statusReport {
 	report := statusReport{
 		Open: stats.Open, Opening: stats.Opening, Shown: len(streams), Streams: make([]statusStream, len(streams)),
 		Refused: stats.Refused, Closed: stats.Closed, Unflushed: stats.Unflushed,
+		Broker: (*statusBroker)(stats.Broker),
 	}
 	for i, stream := range streams {
 		report.Streams[i] = s.stream(stream)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/mcplisten/mcplisten/adapters/nethttp"
 	"github.com/mcplisten/mcplisten/core"
@@ -279,5 +280,59 @@ func TestStatusOf10000Streams(t *testing.T) {
 	shown, _ := r.Streams[0]["uris"].([]any)
 	if len(shown) != 20 || r.Streams[0]["resource_subscriptions"] != 50.0 {
 		t.Errorf("%d URIs of %v are shown, want 20 of 50", len(shown), r.Streams[0]["resource_subscriptions"])
+	}
+}
+
+// away is a broker that nobody reaches.
+type away struct{}
+
+func (away) Send(ctx context.Context, _ []byte) error { return ctx.Err() }
+func (away) Receive(ctx context.Context, _ core.BrokerReceiver) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestStatusOfABroker: how a hub with one fares, and nothing of it without one.
+func TestStatusOfABroker(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		broker core.Broker
+		page   string // a part of it
+	}{
+		"none":      {nil, ""},
+		"away":      {away{}, `<td>connected</td><td class="n">no</td>`},
+		"connected": {new(core.LocalBroker), `<td>connected</td><td class="n">yes</td>`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hub := newHub(t, core.Config{Broker: c.broker})
+			defer func() { _ = hub.Shutdown(context.Background()) }()
+			connected := name == "connected"
+			for late := time.After(10 * time.Second); connected && !hub.Stats().Broker.Connected; {
+				select {
+				case <-time.After(time.Millisecond):
+				case <-late:
+					t.Fatal("the hub does not connect to a broker of its own process")
+				}
+			}
+			h := mcphttp.Status(hub)
+			page := ask(h, http.MethodGet, "/", "", nil, nil).Body.String()
+			if !strings.Contains(page, c.page) || strings.Contains(page, "<h2>Broker</h2>") != (c.broker != nil) {
+				t.Errorf("the page is\n%s\nwant the broker in it: %v, with %q", page, c.broker != nil, c.page)
+			}
+			var r struct {
+				Broker *struct {
+					Connected *bool
+					Unsent    *int
+				}
+			}
+			text := ask(h, http.MethodGet, "/?format=json", "", nil, nil).Body.String()
+			if err := json.Unmarshal([]byte(text), &r); err != nil {
+				t.Fatal(err)
+			}
+			if (r.Broker != nil) != (c.broker != nil) || r.Broker != nil && (r.Broker.Unsent == nil || *r.Broker.Connected != connected) {
+				t.Errorf("the JSON is %s", text)
+			}
+		})
 	}
 }

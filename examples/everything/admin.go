@@ -45,12 +45,16 @@ func (e *ends) byReason() map[core.Reason]int {
 
 // adminHandler serves POST /publish, GET /stats, and GET /status for people. No web
 // page may call it.
-func adminHandler(hub *core.Hub, closed *ends) http.Handler {
+func adminHandler(hub *core.Hub, closed *ends) (http.Handler, error) {
+	guard, err := mcphttp.New(hub) // for its rules against DNS rebinding
+	if err != nil {
+		return nil, err
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /publish", func(w http.ResponseWriter, r *http.Request) { publish(w, r, hub) })
 	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) { stats(w, hub, closed) })
 	mux.Handle("GET /status", mcphttp.Status(hub, mcphttp.StatusPrincipals()))
-	return http.NewCrossOriginProtection().Handler(mux)
+	return guard.Guard(http.NewCrossOriginProtection().Handler(mux)), nil
 }
 
 // publish publishes the change that the query names, n times, one by one. It

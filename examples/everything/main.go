@@ -59,6 +59,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	defer a.leave()
 	handler, err := frameworks[s.framework](a)
 	if err != nil {
 		return err
@@ -80,11 +81,17 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 		ReadTimeout:       s.serverReadTimeout,
 		WriteTimeout:      s.serverWriteTimeout,
 		Protocols:         new(http.Protocols),
+		// Else a client that reads nothing at all would keep its HTTP/2 streams.
+		HTTP2: &http.HTTP2Config{WriteByteTimeout: s.writeTimeout},
 	}
 	srv.Protocols.SetHTTP1(true)
 	srv.Protocols.SetHTTP2(s.tlsCert != "")
 	srv.Protocols.SetUnencryptedHTTP2(s.h2c)
-	admin := &http.Server{Handler: adminHandler(a.hub, &a.closed), ReadHeaderTimeout: 10 * time.Second}
+	adminMux, err := adminHandler(a.hub, &a.closed)
+	if err != nil {
+		return err
+	}
+	admin := &http.Server{Handler: adminMux, ReadHeaderTimeout: 10 * time.Second}
 
 	served := make(chan error, 2)
 	scheme := "http"

@@ -31,6 +31,9 @@ func newTelemetry(url string) (t telemetry, err error) {
 	if url == "" {
 		return t, nil
 	}
+	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
+		return t, errors.New("-otlp is no URL that begins with http:// or https://")
+	}
 	url = strings.TrimSuffix(url, "/")
 	spans, err := otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(url+"/v1/traces"))
 	if err != nil {

@@ -114,7 +114,7 @@ func (s suite) nextIntact(t *testing.T) {
 			"batch":            `[` + ListenBody("1", "{}") + `]`,
 			"initialize":       `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}`,
 			"other method":     "\r\n" + `{ "id" : 1 , "method" : "tools/list" }` + "\r\n\r\n",
-			"notification":     `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`,
+			"notification":     `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7}}`,
 			"response":         `{"jsonrpc":"2.0","id":1,"result":{"method":"subscriptions/listen"}}`,
 			"capitals":         `{"jsonrpc":"2.0","id":1,"METHOD":"subscriptions/listen"}`,
 			"nested":           `{"jsonrpc":"2.0","id":1,"method":"x","params":{"method":"subscriptions/listen"}}`,

@@ -148,7 +148,7 @@ func TestRefusals(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // what is told of a client that has gone counts too
 			test.refused.Arrival.Received = time.Now().Add(-time.Second)
-			test.refused.Err.Message = "a fixed text"
+			test.refused.Err.Message = "the application's text, file:///a"
 			r.Observer(t).Refused(ctx, test.refused)
 			counted := test.counted
 			if counted == "" {
@@ -167,11 +167,11 @@ func TestRefusals(t *testing.T) {
 			span := r.One(t, "subscriptions/listen")
 			a := telemetry.Attributes(span)
 			checkStatus(t, "the refusal", span.Status().Code, a, test.errorType)
-			if a["mcplisten.refusal"] != string(test.refused.Err.Refusal) || a["rpc.response.status_code"] == nil || a["mcp.method.name"] != core.MethodListen {
+			if a["mcplisten.refusal"] != counted || a["rpc.response.status_code"] == nil || a["mcp.method.name"] != core.MethodListen {
 				t.Errorf("the span says %v, want refusal, code and method", a)
 			}
-			if span.Status().Code == codes.Error && span.Status().Description != "a fixed text" {
-				t.Errorf("the status says %q, want the error's message", span.Status().Description)
+			if want := "refused: " + counted; span.Status().Code == codes.Error && span.Status().Description != want {
+				t.Errorf("the status says %q, want %q", span.Status().Description, want)
 			}
 			if got := span.EndTime().Sub(span.StartTime()); got < time.Second || got > time.Minute {
 				t.Errorf("the span lasts %v, want from the receipt to now", got)
