@@ -293,8 +293,8 @@ type receiver link
 // Connected closes the gap that there may have been.
 func (r *receiver) Connected() {
 	l := (*link)(r)
+	l.gap() // before anybody sees that it is connected, and opens streams
 	l.setConnected(true)
-	signal(l.gapped)
 	signal(l.hello)
 	signal(l.retry)
 }
@@ -315,7 +315,7 @@ func (r *receiver) Message(msg []byte) {
 		return
 	}
 	if l.missed(m) {
-		signal(l.gapped)
+		l.gap()
 	}
 	if m.Hello {
 		signal(l.asked)
@@ -353,7 +353,7 @@ func (l *link) apply(m nodeMessage) {
 		}
 	}
 	if m.All {
-		signal(l.gapped)
+		l.gap()
 	}
 	changes := m.changes()
 	if len(changes) == 0 {
@@ -375,6 +375,17 @@ func (l *link) carried(origin string) context.Context {
 	return extracted
 }
 
+// gap notes that the streams that are open may have missed something. Whoever
+// opens from now on has not.
+func (l *link) gap() {
+	l.hub.mu.RLock()
+	open := len(l.hub.index.all)
+	l.hub.mu.RUnlock()
+	if open > 0 {
+		signal(l.gapped)
+	}
+}
+
 // closeGaps tells every subscription that everything of its filter changed, after
 // each time that something may have been missed. It takes the configured time for
 // it, since each of them makes its client fetch. It starts a little late, so that
@@ -385,9 +396,6 @@ func (l *link) closeGaps() {
 		case <-l.gapped:
 		case <-l.ctx.Done():
 			return
-		}
-		if len(l.hub.all()) == 0 {
-			continue // whoever opens from now on has missed nothing
 		}
 		spread := max(0, l.hub.config.GapSpread)
 		if settle := min(brokerSettle, spread/2); settle > 0 {
@@ -403,6 +411,9 @@ func (l *link) closeGaps() {
 			}
 		}
 		all := l.hub.all()
+		if len(all) == 0 {
+			continue
+		}
 		l.count(func(s *BrokerStats) { s.Gaps++ })
 		l.observe(func(o BrokerObserver) { o.BrokerGap(len(all)) })
 		m := marking{hub: l.hub, all: true}

@@ -269,13 +269,13 @@ func (o *outage) await(when string, counts func(l *listener, thing int) bool) {
 // to send all of it, and returns how much that is.
 func (o *outage) triedInVain() (unsent int) {
 	o.t.Helper()
+	before := make([]core.BrokerStats, len(o.hubs))
 	for i, hub := range o.hubs {
-		before := *hub.Stats().Broker
-		if before.Unsent == 0 {
-			continue
-		}
+		before[i] = *hub.Stats().Broker
+	}
+	for i, hub := range o.hubs {
 		eventually(o.t, fmt.Sprintf("node %d tries to send during the outage", i), func() bool {
-			return hub.Stats().Broker.Failed > before.Failed
+			return before[i].Unsent == 0 || hub.Stats().Broker.Failed > before[i].Failed
 		})
 		unsent += hub.Stats().Broker.Unsent
 	}

@@ -11,6 +11,7 @@ import (
 	mcphttp "github.com/mcplisten/mcplisten/adapters/nethttp"
 	"github.com/mcplisten/mcplisten/core"
 	"github.com/mcplisten/mcplisten/examples/everything/internal/backend"
+	"github.com/mcplisten/mcplisten/examples/internal/nodes"
 )
 
 // info names the server to clients.
@@ -25,6 +26,7 @@ type app struct {
 	telemetry
 
 	hub     *core.Hub
+	leave   func() // closes the connection to the broker
 	closed  ends
 	server  http.Handler     // the MCP server, for all that is not listening
 	options []mcphttp.Option // of the listen handler
@@ -35,6 +37,10 @@ func newApp(s settings) (*app, error) {
 	watcher := &clock{}
 	var err error
 	if a.telemetry, err = newTelemetry(s.otlp); err != nil {
+		return nil, err
+	}
+	var broker core.Broker
+	if broker, a.leave, err = connect(s.broker); err != nil {
 		return nil, err
 	}
 	a.hub, err = core.NewHub(core.Config{
@@ -48,6 +54,7 @@ func newApp(s settings) (*app, error) {
 		Authorizer:             newAuthorizer(s.tokens, s.private),
 		Watcher:                watcher,
 		Observer:               a.observer,
+		Broker:                 broker,
 		OnEnd:                  a.closed.add,
 		Logger:                 slog.Default(),
 	})
@@ -74,6 +81,14 @@ func newApp(s settings) (*app, error) {
 		a.options = append(a.options, mcphttp.WithHosts(s.hosts...))
 	}
 	return a, nil
+}
+
+// connect returns the broker at a URL; without one there is none.
+func connect(url string) (core.Broker, func(), error) {
+	if url == "" {
+		return nil, func() {}, nil
+	}
+	return nodes.Connect(url, "everything")
 }
 
 // frameworks are the ways to mount the application. Each puts, from the outside

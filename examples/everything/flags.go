@@ -33,7 +33,8 @@ type settings struct {
 	origins list
 	hosts   list
 
-	otlp string
+	otlp   string
+	broker string
 }
 
 // parse returns the settings that args ask for. What is wrong with them, and the
@@ -67,6 +68,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f.Var(&s.origins, "origins", "origins whose web pages may call, comma-separated; none: loopback ones")
 	f.Var(&s.hosts, "hosts", "host names that may be called by, comma-separated, beside loopback ones")
 
+	f.StringVar(&s.broker, "broker", "", "`URL` of a broker between several nodes, nats://… or redis://…")
 	f.StringVar(&s.otlp, "otlp", "", "`URL` of an OTLP/HTTP endpoint for traces and metrics")
 
 	// Package flag has already reported its own errors, to out.

@@ -3,6 +3,7 @@
 package cutproxy
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
@@ -119,7 +120,7 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	defer p.forget(client)
 	p.wait()
-	server, err := net.Dial("tcp", p.target)
+	server, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.target)
 	if err != nil || !p.keep(server) {
 		return
 	}
