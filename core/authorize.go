@@ -107,6 +107,11 @@ type lapse struct {
 
 func (l *lapse) Error() string { return "core: the grant has ended: " + string(l.reason) }
 
+func isLapse(err error) bool {
+	var l *lapse
+	return errors.As(err, &l)
+}
+
 // lapsed returns a [lapse] where the grant has ended or was revoked.
 func (s *Subscription) lapsed() error {
 	s.mu.Lock()

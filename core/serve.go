@@ -180,7 +180,7 @@ func (s *Subscription) deliver(last bool) error {
 		err = b.writeResult()
 	}
 	lapsed := error(nil)
-	if l := (*lapse)(nil); errors.As(err, &l) {
+	if err != nil && isLapse(err) {
 		lapsed, err = err, nil
 	}
 	if err == nil && (lapsed == nil || b.total > 0) {
