@@ -517,6 +517,7 @@ func TestTheGrantsPrincipalCounts(t *testing.T) {
 // a large batch when its grant ends, or is revoked. The rest of the batch is not
 // written; the result is.
 func TestI11_NothingIsWrittenAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		grant  core.Grant
 		reason core.Reason
