@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 )
 
@@ -34,7 +36,10 @@ func (c Command) check() error {
 
 func (c Command) run(ctx context.Context, x *exchange) error {
 	child, err := startChild(c())
-	if err != nil {
+	switch {
+	case isHopeless(err):
+		return dropped(ErrUnreachable, fmt.Errorf("%w: %w", ErrCommand, err))
+	case err != nil:
 		return dropped(ErrUnreachable, err)
 	}
 	p := NewPair(child, PairMaxMessage(x.maxMessage))
@@ -55,7 +60,25 @@ type child struct {
 	err           error // after exited
 }
 
+// isHopeless reports whether a command that did not start never will. What the
+// system is short of may come back.
+func isHopeless(err error) bool {
+	for _, hopeless := range []error{
+		errNoCommand, exec.ErrNotFound, exec.ErrDot, fs.ErrNotExist, fs.ErrPermission, syscall.ENOEXEC, syscall.ENOTDIR,
+	} {
+		if errors.Is(err, hopeless) {
+			return true
+		}
+	}
+	return false
+}
+
+var errNoCommand = errors.New("the function returns nil")
+
 func startChild(cmd *exec.Cmd) (*child, error) {
+	if cmd == nil {
+		return nil, errNoCommand
+	}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err

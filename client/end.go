@@ -48,6 +48,9 @@ var (
 	// ErrUnreachable says that no answer came at all: the name, the connection,
 	// TLS, or a command that does not start. Dropped.
 	ErrUnreachable = errors.New("client: no answer from the server")
+	// ErrCommand says that there is no such command, or that it may not be run.
+	// Dropped, and in the chain of ErrUnreachable as well.
+	ErrCommand = errors.New("client: the command cannot be run")
 	// ErrNoAck says that the acknowledgment did not come in time. Dropped.
 	ErrNoAck = errors.New("client: no acknowledgment in time")
 	// ErrIdle says that nothing came for longer than the idle timeout: the

@@ -43,14 +43,15 @@ type Follower struct {
 //     acknowledged before, is taken for a deploy instead,
 //   - when the server honors nothing of the filter ([ErrNothingHonored]),
 //   - when five streams in a row ended because the server broke the protocol,
-//   - when the endpoint is a [Pair] that has ended.
+//   - when the endpoint is a [Pair] that has ended, or a [Command] that does not
+//     exist or may not be run and never did ([ErrCommand]).
 //
 // It fails where the endpoint, the filter or an option is not usable. The filter
 // must ask for something.
 func Follow(ctx context.Context, endpoint Endpoint, filter core.Filter, options ...Option) (*Follower, error) {
 	c, err := newConfig(options)
 	if err == nil {
-		err = endpoint.check()
+		err = checkEndpoint(endpoint)
 	}
 	if err == nil {
 		err = checkFilter(filter)

@@ -261,7 +261,8 @@ func TestRetryAfter(t *testing.T) {
 		{"not to be read", func(time.Time) string { return "soon" }, 0},
 		{"negative", func(time.Time) string { return "-5" }, 0},
 		{"for ever", func(time.Time) string { return "2000000000" }, time.Hour},
-		{"beyond numbers", func(time.Time) string { return "99999999999999999999999" }, 0},
+		{"beyond numbers", func(time.Time) string { return "99999999999999999999999" }, time.Hour},
+		{"a few centuries", func(time.Time) string { return "99999999999" }, time.Hour},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

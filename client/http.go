@@ -4,6 +4,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -46,6 +47,40 @@ var defaultHTTP = sync.OnceValue(func() *http.Client {
 	return &http.Client{Transport: transport}
 })
 
+// maxRedirects is how many redirects are followed, as by net/http.
+const maxRedirects = 10
+
+// guardRedirects makes a client follow only those redirects that leave the request
+// what it is: 307 and 308. A 301, 302 or 303 would make a GET of it, which asks for
+// something else; the subscription is then refused with that status. What lets the
+// request in stays with the server that it is for: another one gets neither token
+// nor added headers.
+func guardRedirects(client *http.Client, added http.Header) *http.Client {
+	guarded, next := *client, client.CheckRedirect
+	guarded.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		first := via[0]
+		if req.Method != first.Method || len(via) >= maxRedirects {
+			return http.ErrUseLastResponse
+		}
+		if !sameServer(first.URL, req.URL) {
+			req.Header.Del("Authorization")
+			for name := range added {
+				req.Header.Del(name)
+			}
+		}
+		if next != nil {
+			return next(req, via)
+		}
+		return nil
+	}
+	return &guarded
+}
+
+// sameServer reports whether b is the server of a, and not less safe to reach.
+func sameServer(a, b *url.URL) bool {
+	return strings.EqualFold(a.Host, b.Host) && (a.Scheme == b.Scheme || b.Scheme == "https")
+}
+
 func (u URL) run(parent context.Context, x *exchange) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -62,6 +97,9 @@ func (u URL) run(parent context.Context, x *exchange) error {
 	if resp.StatusCode != http.StatusOK {
 		return refusedBy(resp)
 	}
+	if encoding := strings.Join(resp.Header.Values("Content-Encoding"), ","); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return violation(NotAStream, "the Content-Encoding of the answer is %q, which was not asked for", clip(encoding))
+	}
 	switch mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); mediaType {
 	case "text/event-stream":
 		return readStream(ctx, cancel, resp.Body, x)
@@ -77,11 +115,14 @@ func (u URL) request(ctx context.Context, x *exchange) (*http.Request, error) {
 	if err != nil {
 		return nil, dropped(ErrUnreachable, err)
 	}
-	req.Header = x.header.Clone()
+	req.Header, req.Host = x.header.Clone(), cmp.Or(x.host, req.Host)
 	if x.token != nil {
 		token, err := x.token(ctx)
 		if err != nil {
 			return nil, dropped(ErrToken, err)
+		}
+		if !isHeaderValue(token) {
+			return nil, dropped(ErrToken, errors.New("it has a line break or another control character"))
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -214,6 +255,9 @@ func refusedBy(resp *http.Response) error {
 		if m, bad := parseMessage(body); bad == nil && m.err != nil {
 			refused = m.err
 		}
+	}
+	if location := resp.Header.Get("Location"); location != "" && resp.StatusCode < 400 {
+		refused.Message = clip("redirected to " + location)
 	}
 	refused.Status = resp.StatusCode
 	refused.RetryAfter = retryAfter(resp.Header, time.Now())

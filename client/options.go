@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,7 @@ type config struct {
 	log          *slog.Logger
 
 	header http.Header
+	host   string // of the request, where it is not the URL's
 	http   *http.Client
 	token  func(context.Context) (string, error)
 
@@ -81,6 +83,7 @@ func newConfig(options []Option) (*config, error) {
 	if c.http == nil {
 		c.http = defaultHTTP()
 	}
+	c.http = guardRedirects(c.http, c.header)
 	return c, nil
 }
 
@@ -159,17 +162,52 @@ func WithLogger(log *slog.Logger) Option {
 	}
 }
 
-// WithHeader adds a header to the HTTP request. The protocol's own headers cannot
-// be set.
+// WithHeader adds a header to the HTTP request; Host sets the name that the server
+// is asked for. The protocol's own headers and those of HTTP's framing cannot be
+// set. A redirect to another server does not take the header along.
 func WithHeader(name, value string) Option {
 	return func(c *config) {
-		switch http.CanonicalHeaderKey(name) {
-		case "Content-Type", "Accept", "Mcp-Protocol-Version", "Mcp-Method", "Content-Length":
+		key := http.CanonicalHeaderKey(name)
+		switch {
+		case !isHeaderName(name):
+			c.failed = fmt.Errorf("client: %q is no name of a header", name)
+		case !isHeaderValue(value):
+			c.failed = fmt.Errorf("client: the value of the header %s has a line break or another control character", name)
+		case slices.Contains(reserved, key):
 			c.failed = fmt.Errorf("client: WithHeader cannot set %s", name)
-			return
+		case key == "Host" && (value == "" || strings.ContainsAny(value, " \t/?#@")):
+			c.failed = fmt.Errorf("client: %q is no host", value)
+		case key == "Host":
+			c.host = value
+		default:
+			c.header.Add(name, value)
 		}
-		c.header.Add(name, value)
 	}
+}
+
+// reserved are the headers that WithHeader does not set.
+var reserved = []string{
+	"Content-Type", "Accept", "Mcp-Protocol-Version", "Mcp-Method",
+	"Content-Length", "Transfer-Encoding", "Trailer",
+}
+
+// isHeaderName reports whether a name is a token (RFC 9110, section 5.6.2).
+func isHeaderName(name string) bool {
+	return name != "" && strings.IndexFunc(name, func(r rune) bool {
+		isAlphanumeric := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+		return !isAlphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	}) < 0
+}
+
+// isHeaderValue reports whether a value has no control characters but tabs (RFC
+// 9110, section 5.5).
+func isHeaderValue(value string) bool {
+	for _, b := range []byte(value) {
+		if b < ' ' && b != '\t' || b == 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // WithHTTPClient sets the client that sends HTTP requests. Its Timeout is not
@@ -190,9 +228,16 @@ func WithHTTPClient(client *http.Client) Option {
 	}
 }
 
-// WithToken sends a bearer token.
+// WithToken sends a bearer token. A redirect to another server does not take it
+// along.
 func WithToken(token string) Option {
-	return func(c *config) { c.header.Set("Authorization", "Bearer "+token) }
+	return func(c *config) {
+		if !isHeaderValue(token) {
+			c.failed = errors.New("client: the token has a line break or another control character")
+			return
+		}
+		c.header.Set("Authorization", "Bearer "+token)
+	}
 }
 
 // WithTokenSource sets where the bearer token of each HTTP request comes from. It

@@ -78,7 +78,9 @@ func NewPair(rw io.ReadWriteCloser, options ...PairOption) *Pair {
 		byID:  make(map[string]*pairStream),
 	}
 	for _, option := range options {
-		option(p)
+		if option != nil {
+			option(p)
+		}
 	}
 	go p.read()
 	go p.write()
@@ -108,7 +110,12 @@ func (p *Pair) send(ctx context.Context, o outgoing) error {
 	}
 }
 
-func (p *Pair) check() error { return nil }
+func (p *Pair) check() error {
+	if p == nil {
+		return errors.New("client: no pair")
+	}
+	return nil
+}
 
 func (p *Pair) ended() bool {
 	select {

@@ -101,6 +101,8 @@ func (r *retrier) after(end End, age time.Duration, quiet bool) (wait time.Durat
 	switch {
 	case end.Cause == Local:
 		return 0, false
+	case errors.Is(end.Err, ErrCommand) && !r.known: // else a deploy may put it back
+		return 0, false
 	case isRefused:
 		if !r.mayAskAgain(refused) {
 			return 0, false
@@ -138,7 +140,8 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	if value == "" {
 		return 0
 	}
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+	// What is out of range comes back as the largest that is in it.
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(seconds) * time.Second
 	}
 	date, err := http.ParseTime(value)

@@ -4,6 +4,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"time"
 
@@ -18,6 +19,13 @@ type Endpoint interface {
 	// subscription is over. It returns nil after the result, else why there is no
 	// subscription any more. It returns soon after ctx ends.
 	run(ctx context.Context, x *exchange) error
+}
+
+func checkEndpoint(e Endpoint) error {
+	if e == nil {
+		return errors.New("client: no endpoint")
+	}
+	return e.check()
 }
 
 // exchange is one subscription as a transport sees it.
@@ -55,7 +63,7 @@ type Stream struct {
 func Listen(ctx context.Context, endpoint Endpoint, filter core.Filter, options ...Option) (*Stream, error) {
 	c, err := newConfig(options)
 	if err == nil {
-		err = endpoint.check()
+		err = checkEndpoint(endpoint)
 	}
 	if err == nil {
 		err = checkFilter(filter)

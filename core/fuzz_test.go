@@ -87,7 +87,7 @@ func FuzzParseMessage(f *testing.F) {
 // fixedMessages are the texts that refusals of a request may consist of: being
 // among them is what keeps the input out.
 var fixedMessages = map[string]bool{
-	"the body is not valid JSON":                                true,
+	"the message is not valid JSON":                             true,
 	"the message is nested too deeply":                          true,
 	"the message is not one JSON-RPC object":                    true,
 	"the id is longer than 1024 bytes":                          true,

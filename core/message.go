@@ -28,7 +28,7 @@ func ParseMessage(data []byte, limits Limits) (*Message, error) {
 	limits = limits.withDefaults()
 	switch err := checkJSON(data); {
 	case errors.Is(err, errNotJSON):
-		return nil, refuse(CodeParseError, RefusedParse, "the body is not valid JSON")
+		return nil, refuse(CodeParseError, RefusedParse, "the message is not valid JSON")
 	case err != nil:
 		return nil, invalidRequest("the message is nested too deeply")
 	}

@@ -13,6 +13,12 @@ var (
 	errIDOpen = &core.Error{
 		Code: core.CodeInvalidRequest, Message: "the id is that of an open subscription", Refusal: core.RefusedRequest,
 	}
+	errIDRunning = &core.Error{
+		Code: core.CodeInvalidRequest, Message: "the id is that of a request without an answer yet", Refusal: core.RefusedRequest,
+	}
+	errTooManyListens = &core.Error{
+		Code: core.CodeInternalError, Message: "too many listen requests at a time", Refusal: core.RefusedOpening,
+	}
 	// Of requests that are not the hub's, and not in its statistics.
 	errTooManyCalls = &core.Error{Code: core.CodeInternalError, Message: "too many requests at a time"}
 	errNoAnswer     = &core.Error{Code: core.CodeInternalError, Message: "internal error"}

@@ -172,7 +172,10 @@ func (c *client) resume() {
 }
 
 func (c *client) got(line string) {
-	e := brief(c.tb, line)
+	e := event{"", "batch"}
+	if !strings.HasPrefix(line, "[") {
+		e = brief(c.tb, line)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.events = append(c.events, e)
@@ -276,6 +279,12 @@ func (c *client) await(what string, done func(events []event) bool) {
 func (c *client) awaitEvent(want event) {
 	c.tb.Helper()
 	c.await(fmt.Sprintf("%q", want), func(events []event) bool { return slices.Contains(events, want) })
+}
+
+// awaitLine waits for a line.
+func (c *client) awaitLine(want string) {
+	c.tb.Helper()
+	c.await(want, func([]event) bool { return slices.Contains(c.lines, want) })
 }
 
 // awaitID waits for any event about an id and returns the newest one.

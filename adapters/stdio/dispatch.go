@@ -4,22 +4,28 @@ package mcpstdio
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 
 	"github.com/mcplisten/mcplisten/core"
 )
 
-// dispatch does with one line what there is to do, and waits for nothing but
-// room: for answers that nobody reads, or with an upstream that reads nothing.
+// dispatch does with one line what there is to do. It waits for nothing but room,
+// for answers that nobody reads or with an upstream that reads nothing, and never for
+// long: an end of input or a cancellation may be behind.
 func (c *connection) dispatch(line []byte) {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return
 	}
 	msg, err := core.ParseMessage(line, c.hub.Limits())
-	switch {
-	case err != nil:
+	if err != nil {
 		c.dispatchBroken(line, msg, err)
+		return
+	}
+	c.dispatchMessage(line, msg)
+}
+
+func (c *connection) dispatchMessage(line []byte, msg *core.Message) {
+	switch {
 	case msg.Method == core.MethodListen:
 		c.listen(msg)
 	case msg.Method == core.MethodCancelled && !msg.ID.Valid():
@@ -34,35 +40,39 @@ func (c *connection) dispatch(line []byte) {
 	}
 }
 
-// dispatchBroken deals with what is no request and no notification. Where it is
-// JSON and nothing in it can be meant for the hub, the server behind shall judge.
+// dispatchBroken deals with what is no request and no notification, or none that the
+// hub can read. The server behind gets it where it is a message to it all the same.
+// Anything else is refused here: there are servers that end at it, and all
+// subscriptions with them; and of a request without a proper id nobody knows which id
+// the answer will have.
 func (c *connection) dispatchBroken(line []byte, msg *core.Message, err error) {
-	switch {
-	case core.AsError(err).Code == core.CodeParseError,
-		errors.Is(err, core.ErrDuplicateMember), // of two methods, the server behind may see the other one
-		msg != nil && msg.Method == core.MethodListen:
+	if core.AsError(err).Code == core.CodeParseError ||
+		errors.Is(err, core.ErrDuplicateMember) { // of two methods, the server behind may see the other one
 		c.refuse(msg, core.Meta{}, err)
-	case c.config.next != nil || c.upstream != nil:
+		return
+	}
+	hasNext := c.config.next != nil || c.upstream != nil
+	switch like := alike(line); {
+	case like == likeResponse && hasNext:
 		c.pass(line, nil)
-	case isResponse(line):
+	case like == likeResponse, like == likeBrokenResponse:
 		// To what was never asked. A response is not answered.
+	case like == likeBatch && hasNext && c.older.Load():
+		c.pass(line, nil)
 	default:
+		if deep := requestLike(line); msg == nil && deep != nil && deep.Method != core.MethodListen && hasNext {
+			c.dispatchMessage(line, deep)
+			return
+		}
 		c.refuse(msg, core.Meta{}, err)
 	}
 }
 
-// isResponse reports whether a JSON text is a JSON-RPC response.
-func isResponse(line []byte) bool {
-	var m struct {
-		Method *json.RawMessage `json:"method"`
-		Result *json.RawMessage `json:"result"`
-		Error  *json.RawMessage `json:"error"`
-	}
-	return json.Unmarshal(line, &m) == nil && m.Method == nil && (m.Result != nil || m.Error != nil)
-}
-
-// pass passes a message on. msg is nil where it could not be parsed.
+// pass passes a message on. msg is nil where it is no request or notification.
 func (c *connection) pass(line []byte, msg *core.Message) {
+	if msg != nil && msg.ID.Valid() && msg.Method == core.MethodInitialize {
+		c.older.Store(true)
+	}
 	switch {
 	case c.config.next != nil:
 		c.call(line, msg)

@@ -28,29 +28,40 @@ func TestRefusals(t *testing.T) {
 		want event
 		same bool // whether there is a server behind or not
 	}{
-		"not JSON":            {"{", event{"", "error -32700"}, true},
-		"not UTF-8":           {"\"\xff\"", event{"", "error -32700"}, true},
-		"two messages":        {listen + listen, event{"", "error -32700"}, true},
-		"two methods":         {`{"jsonrpc":"2.0","id":1,"method":"x","method":"subscriptions/listen"}`, event{"", "error -32600"}, true},
-		"no version":          {without(`"jsonrpc":"2.0",`), event{"1", "error -32600"}, true},
-		"no id":               {without(`"id":1,`), event{"", "error -32600"}, true},
-		"null id":             {listenText("null", tools), event{"", "error -32600"}, true},
-		"fractional id":       {listenText("1.5", tools), event{"", "error -32600"}, true},
-		"long id":             {listenText(`"`+strings.Repeat("x", 1100)+`"`, tools), event{"", "error -32600"}, true},
-		"no meta":             {requestText("1", core.MethodListen, `{"notifications":{}}`), event{"1", "error -32602"}, true},
-		"no filter":           {requestText("1", core.MethodListen, `{"_meta":`+validMeta+`}`), event{"1", "error -32602"}, true},
-		"bad filter":          {listenText("1", `{"toolsListChanged":1}`), event{"1", "error -32602"}, true},
-		"version":             {strings.Replace(listen, core.ProtocolVersion, "2025-11-25", 1), event{"1", "error -32022"}, true},
-		"params of two":       {strings.Replace(listen, `"notifications"`, `"notifications":{},"notifications"`, 1), event{"1", "error -32600"}, true},
-		"batch":               {"[" + listen + "]", event{"", "error -32600"}, false},
-		"text":                {`"x"`, event{"", "error -32600"}, false},
-		"too deep":            {strings.Repeat("[", 65) + strings.Repeat("]", 65), event{"", "error -32600"}, false},
-		"unknown":             {requestText("1", "tools/list", "{}"), event{"1", "error -32601"}, false},
-		"initialize":          {requestText("1", "initialize", "{}"), event{"1", "error -32601"}, false},
-		"case":                {requestText("1", "Subscriptions/Listen", "{}"), event{"1", "error -32601"}, false},
-		"cancelled as a call": {requestText("1", core.MethodCancelled, `{"requestId":1}`), event{"1", "error -32601"}, false},
-		"discover":            {requestText("1", core.MethodDiscover, "{}"), event{"1", "error -32602"}, false},
-		"discover's version":  {requestText("1", core.MethodDiscover, `{"_meta":`+strings.Replace(validMeta, core.ProtocolVersion, "1", 1)+`}`), event{"1", "error -32022"}, false},
+		"not JSON":             {"{", event{"", "error -32700"}, true},
+		"not UTF-8":            {"\"\xff\"", event{"", "error -32700"}, true},
+		"two messages":         {listen + listen, event{"", "error -32700"}, true},
+		"two methods":          {`{"jsonrpc":"2.0","id":1,"method":"x","method":"subscriptions/listen"}`, event{"", "error -32600"}, true},
+		"no version":           {without(`"jsonrpc":"2.0",`), event{"1", "error -32600"}, true},
+		"no id":                {without(`"id":1,`), event{"", "error -32600"}, true},
+		"null id":              {listenText("null", tools), event{"", "error -32600"}, true},
+		"fractional id":        {listenText("1.5", tools), event{"", "error -32600"}, true},
+		"long id":              {listenText(`"`+strings.Repeat("x", 1100)+`"`, tools), event{"", "error -32600"}, true},
+		"no meta":              {requestText("1", core.MethodListen, `{"notifications":{}}`), event{"1", "error -32602"}, true},
+		"no filter":            {requestText("1", core.MethodListen, `{"_meta":`+validMeta+`}`), event{"1", "error -32602"}, true},
+		"bad filter":           {listenText("1", `{"toolsListChanged":1}`), event{"1", "error -32602"}, true},
+		"version":              {strings.Replace(listen, core.ProtocolVersion, "2025-11-25", 1), event{"1", "error -32022"}, true},
+		"params of two":        {strings.Replace(listen, `"notifications"`, `"notifications":{},"notifications"`, 1), event{"1", "error -32600"}, true},
+		"batch":                {"[" + listen + "]", event{"", "error -32600"}, true},
+		"empty batch":          {"[]", event{"", "error -32600"}, true},
+		"text":                 {`"x"`, event{"", "error -32600"}, true},
+		"null":                 {"null", event{"", "error -32600"}, true},
+		"nothing":              {"{}", event{"", "error -32600"}, true},
+		"too deep":             {strings.Repeat("[", 65) + strings.Repeat("]", 65), event{"", "error -32600"}, true},
+		"too deep to listen":   {strings.Replace(listen, `"_meta"`, `"x":`+strings.Repeat("[", 65)+strings.Repeat("]", 65)+`,"_meta"`, 1), event{"", "error -32600"}, true},
+		"too deep for the hub": {requestText("1", "x", `{"x":`+strings.Repeat("[", 65)+strings.Repeat("]", 65)+"}"), event{"", "error -32600"}, false},
+		"version of a call":    {`{"jsonrpc":"1.0","id":1,"method":"ping"}`, event{"1", "error -32600"}, true},
+		"no method":            {`{"jsonrpc":"2.0","id":1}`, event{"1", "error -32600"}, true},
+		"method is no string":  {`{"jsonrpc":"2.0","id":1,"method":7}`, event{"1", "error -32600"}, true},
+		"params of a call":     {requestText("1", "ping", "7"), event{"1", "error -32600"}, true},
+		"id of a call":         {requestText("1.5", "ping", "{}"), event{"", "error -32600"}, true},
+		"null id of a call":    {requestText("null", "ping", "{}"), event{"", "error -32600"}, true},
+		"unknown":              {requestText("1", "tools/list", "{}"), event{"1", "error -32601"}, false},
+		"initialize":           {requestText("1", "initialize", "{}"), event{"1", "error -32601"}, false},
+		"case":                 {requestText("1", "Subscriptions/Listen", "{}"), event{"1", "error -32601"}, false},
+		"cancelled as a call":  {requestText("1", core.MethodCancelled, `{"requestId":1}`), event{"1", "error -32601"}, false},
+		"discover":             {requestText("1", core.MethodDiscover, "{}"), event{"1", "error -32602"}, false},
+		"discover's version":   {requestText("1", core.MethodDiscover, `{"_meta":`+strings.Replace(validMeta, core.ProtocolVersion, "1", 1)+`}`), event{"1", "error -32022"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,6 +101,61 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A response of the client's is passed on if a server could read it, and never
+// answered.
+func TestResponsesOfTheClient(t *testing.T) {
+	t.Parallel()
+	passed := make(chan string, 10)
+	c := serve(t, newServer(t, newHub(t, core.Config{}), mcpstdio.WithNext(func(_ context.Context, msg []byte) []byte {
+		passed <- string(msg)
+		return nil
+	})))
+	good := []string{
+		`{"jsonrpc":"2.0","id":7,"result":{}}`, `{"jsonrpc":"2.0","id":"7","error":{"code":1,"message":""}}`,
+	}
+	for _, line := range append([]string{
+		`{"id":7,"result":{}}`, `{"jsonrpc":"2.0","result":{}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":""}}`,
+		`{"jsonrpc":"2.0","id":7,"error":7}`, `{"jsonrpc":"2.0","id":7,"method":null,"result":{}}`,
+	}, good...) {
+		c.send(line)
+	}
+	if err := c.close(); err != nil {
+		t.Error(err)
+	}
+	if got := c.take(); len(got) != 0 {
+		t.Errorf("the answers are %q, want none", got)
+	}
+	close(passed)
+	var got []string
+	for line := range passed {
+		got = append(got, line)
+	}
+	slices.Sort(got)
+	slices.Sort(good)
+	if !slices.Equal(got, good) {
+		t.Errorf("passed on were %q, want %q", got, good)
+	}
+}
+
+// Batches are for clients of older revisions.
+func TestBatchAfterInitialize(t *testing.T) {
+	t.Parallel()
+	c := serve(t, newServer(t, newHub(t, core.Config{}), mcpstdio.WithNext(func(_ context.Context, msg []byte) []byte {
+		if msg[0] == '[' {
+			return []byte(`[{"jsonrpc":"2.0","id":2,"result":{}}]`)
+		}
+		return reply(msg, "{}")
+	})))
+	c.request("1", core.MethodInitialize, "{}")
+	c.awaitEvent(event{"1", "reply"})
+	batch := "[" + requestText("2", "ping", "{}") + `,{"jsonrpc":"2.0","id":3,"result":{}}]`
+	if _, err := io.WriteString(c.out, batch+"\n[7]\n"); err != nil {
+		t.Fatal(err)
+	}
+	c.awaitLine(`[{"jsonrpc":"2.0","id":2,"result":{}}]`)
+	c.awaitEvent(event{"", "error -32600"})
 }
 
 // Notifications, responses and blank lines are not answered.

@@ -3,6 +3,7 @@
 package mcpstdio_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -192,6 +193,64 @@ func TestFloodWithoutReading(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client that asks, does not read, and ends is gone, though its writer has no
+// deadlines and its end is behind all that it asked.
+func TestFloodWithoutReadingUntilTheEnd(t *testing.T) {
+	t.Parallel()
+	for _, flood := range []string{"nonsense", listenText("ID", tools), listenText("ID", `{}`), requestText("ID", "x", "{}")} {
+		t.Run(flood[:8], func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				hub := newHub(t, core.Config{})
+				c := serve(t, newServer(t, hub, mcpstdio.WithWriteTimeout(3*time.Second)))
+				c.stall()
+				var sending sync.WaitGroup
+				sending.Go(func() {
+					defer c.out.Close()
+					for i := range 3000 {
+						if _, err := io.WriteString(c.out, strings.Replace(flood, "ID", strconv.Itoa(i), 1)+"\n"); err != nil {
+							return
+						}
+					}
+				})
+				start := time.Now()
+				wantError(t, c.waitLong(time.Hour), core.ErrSlowClient)
+				if took := time.Since(start); took > 10*time.Second {
+					t.Errorf("it took %v", took)
+				}
+				sending.Wait()
+			})
+		})
+	}
+}
+
+// Slow is not gone: while something gets out, a client that asks a lot is answered.
+func TestFloodWithSlowReading(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		serverIn, clientOut := io.Pipe()
+		clientIn, serverOut := io.Pipe()
+		ended := make(chan error, 1)
+		s := newServer(t, newHub(t, core.Config{}), mcpstdio.WithWriteTimeout(3*time.Second), mcpstdio.WithGrace(time.Hour))
+		go func() {
+			ended <- s.Serve(t.Context(), serverIn, serverOut)
+			_ = serverOut.Close()
+		}()
+		const n = 200
+		go func() {
+			defer clientOut.Close()
+			for range n {
+				_, _ = io.WriteString(clientOut, "nonsense\n")
+			}
+		}()
+		got := 0
+		for lines := bufio.NewScanner(clientIn); lines.Scan(); got++ {
+			<-time.After(2 * time.Second)
+		}
+		if err := <-ended; err != nil || got != n {
+			t.Errorf("%d answers, want %d; Serve returned %v", got, n, err)
+		}
+	})
 }
 
 // Where the writer has deadlines, a client that does not read is given up.

@@ -23,6 +23,7 @@ func FuzzServe(f *testing.F) {
 	for _, seed := range []string{
 		"", "\n", "x", "{}\n", listen, listen + "\n" + listen + "\n", listen + "\n" + cancelText("1") + "\n" + listen + "\n",
 		requestText("1", core.MethodDiscover, `{"_meta":`+validMeta+`}`) + "\r\n",
+		`{"jsonrpc":"2.0","method":"x"}` + "\n[]\n{\"id\":1.5}\nnull",
 		`{"jsonrpc":"2.0","id":1,"method":"x","method":"y"}`, `[` + listen + `]`, strings.Repeat(" ", 500) + "\n{}",
 		strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n", `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n\xff\n\"\"\n",
 	} {
@@ -55,7 +56,7 @@ func FuzzServe(f *testing.F) {
 			counts[e.what]++
 		}
 		// The model: what each line is, by other means.
-		var want []string
+		var want, none []string
 		long, broken := 0, 0
 		for line := range bytes.SplitSeq(input, []byte("\n")) {
 			switch {
@@ -65,8 +66,10 @@ func FuzzServe(f *testing.F) {
 			case !json.Valid(line) || !utf8.Valid(line):
 				broken++
 			case !bytes.Contains(line, []byte("\\")) && !bytes.Contains(line, []byte("subscriptions/listen")) &&
-				!bytes.Contains(line, []byte("notifications/cancelled")) && bytes.Count(line, []byte(`"`)) == 2:
+				!bytes.Contains(line, []byte("notifications/cancelled")) && isNotification(line):
 				want = append(want, string(line)) // certainly not ours, and nothing stands twice in it
+			case bytes.Count(line, []byte(`"`)) <= 2:
+				none = append(none, string(line)) // certainly no message
 			}
 		}
 		if got := counts["error -32700"]; got != broken {
@@ -74,6 +77,11 @@ func FuzzServe(f *testing.F) {
 		}
 		if got := int(hub.Stats().Refused[core.RefusedTooLarge]); got != long {
 			t.Errorf("%d lines were refused as too long, want %d", got, long)
+		}
+		for _, line := range none {
+			if slices.Contains(passed, line) {
+				t.Errorf("passed on: %q", line)
+			}
 		}
 		for _, line := range want {
 			i := slices.Index(passed, line)
@@ -84,4 +92,14 @@ func FuzzServe(f *testing.F) {
 			passed = slices.Delete(passed, i, i+1)
 		}
 	})
+}
+
+// isNotification reports whether a line is one without params, nothing twice in it.
+func isNotification(line []byte) bool {
+	var m map[string]any
+	if json.Unmarshal(line, &m) != nil || len(m) != 2 || bytes.Count(line, []byte(`"`)) != 8 {
+		return false
+	}
+	_, named := m["method"].(string)
+	return named && m["jsonrpc"] == "2.0"
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"sync"
+	"time"
 
 	"github.com/mcplisten/mcplisten/core"
 )
@@ -19,9 +20,9 @@ type listening struct {
 }
 
 // maxUnsure is how many listen requests of one connection may be on their way to an
-// answer. Beyond them the client is not listened to any more, so that one that asks
-// and never reads costs a bounded number of goroutines. Open subscriptions are the
-// hub's to limit.
+// answer. Beyond them the client is not listened to for a while, and then refused, so
+// that one that asks and never reads costs a bounded number of goroutines. Open
+// subscriptions are the hub's to limit.
 const maxUnsure = 1000
 
 // listen opens a subscription. Opening may take its time: it happens on the
@@ -36,13 +37,14 @@ func (c *connection) listen(msg *core.Message) {
 	if err == nil && c.isOpen(msg.ID) {
 		err = errIDOpen
 	}
+	if err == nil && c.isRunning(msg.ID) {
+		err = errIDRunning // its answer would pass for the subscription's result
+	}
+	if err == nil && !c.makeSure() {
+		err = errTooManyListens
+	}
 	if err != nil {
 		c.refuse(msg, meta, err)
-		return
-	}
-	select {
-	case c.unsure <- struct{}{}:
-	case <-c.ctx.Done():
 		return
 	}
 	l := &listening{c: c, id: req.ID}
@@ -57,6 +59,31 @@ func (c *connection) listen(msg *core.Message) {
 		Connect:   func() (core.Conn, error) { return &conn{l: l}, nil },
 	}
 	c.running.Go(func() { l.run(opening) })
+}
+
+// makeSure takes one of the places of listen requests without an answer. It fails
+// where none gets free for as long as one write may take, and from then on at once,
+// until there is one.
+func (c *connection) makeSure() bool {
+	select {
+	case c.unsure <- struct{}{}:
+		c.crowded = false
+		return true
+	default:
+	}
+	if c.crowded {
+		return false
+	}
+	timer := time.NewTimer(c.config.writeTimeout)
+	defer timer.Stop()
+	select {
+	case c.unsure <- struct{}{}:
+		return true
+	case <-c.ctx.Done():
+	case <-timer.C:
+		c.crowded = true
+	}
+	return false
 }
 
 func (l *listening) run(opening core.Opening) {

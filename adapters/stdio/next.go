@@ -6,22 +6,26 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 
 	"github.com/mcplisten/mcplisten/core"
 )
 
-// Next answers a message that is not the hub's: a request, a notification, a
-// response, or whatever else is valid JSON, byte for byte as the client sent it.
-// It returns the reply, one JSON-RPC message or batch, or nil for none. A request
-// that gets no reply, or none that is JSON, is answered with an internal error.
+// Next answers a message that is not the hub's: a request, a notification or a
+// response, byte for byte as the client sent it; or a batch, once the client has sent
+// initialize, since there are none in this revision. It returns the reply, one
+// JSON-RPC message or batch, or nil for none. A request that gets no reply, or none
+// that is JSON, is answered with an internal error. Nothing of a reply passes for a
+// message of the hub's subscriptions: see [WithUpstream].
 //
 // Each message is given to a call of its own, and calls run side by side, in no
 // order: at most as many as [WithMaxCalls] says for each connection. ctx ends when
 // the client cancels the request or has gone for longer than [WithGrace]; a reply is
 // then not sent any more. The call must return soon after, since [Server.Serve]
-// waits for it. A panic is logged and counts as no reply.
+// waits for it. A panic is logged and counts as no reply, and so does
+// [runtime.Goexit].
 type Next func(ctx context.Context, message []byte) (reply []byte)
 
 // call is one call of the next function.
@@ -57,23 +61,44 @@ func (c *connection) call(line []byte, msg *core.Message) {
 	c.running.Go(func() {
 		defer one.cancel()
 		defer c.called(one, msg)
-		if reply := c.reply(one.ctx, line, msg); reply != nil && c.out.send(one.ctx, append(reply, '\n'), nil) != nil {
-			c.out.report()
-		}
+		var reply []byte
+		err := errGoexit
+		defer func() { c.answer(one, msg, reply, err) }() // also where Goexit ends the goroutine
+		reply, err = c.callNext(one.ctx, line)
 	})
 }
 
 // called takes a call that is over off the lists.
 func (c *connection) called(one *call, msg *core.Message) {
+	c.free(one, msg)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.count--
+}
+
+// free frees the id of a call for another request. It is called at the latest in the
+// turn of the write that answers, so that the client can use the id again at once.
+func (c *connection) free(one *call, msg *core.Message) {
 	if msg == nil {
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if key := msg.ID.Key(); c.calls[key] == one {
 		delete(c.calls, key)
 	}
+}
+
+// isRunning reports whether a request with that id is still without an answer of the
+// server behind.
+func (c *connection) isRunning(id core.ID) bool {
+	key := id.Key()
+	if c.upstream != nil {
+		return c.upstream.isAsked(key)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.calls[key] != nil
 }
 
 // cancelCall ends the context of the call that a cancellation names.
@@ -85,15 +110,32 @@ func (c *connection) cancelCall(msg *core.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if one := c.calls[id.Key()]; one != nil {
-		one.cancel()
+		one.cancel() // from here on there is no answer
+		delete(c.calls, id.Key())
 	}
 }
 
-// reply calls the next function and returns its reply as one line.
-func (c *connection) reply(ctx context.Context, line []byte, msg *core.Message) []byte {
-	reply, err := c.callNext(ctx, line)
+// errGoexit is how a next function fails that ends its goroutine.
+var errGoexit = errors.New("mcpstdio: the function has ended its goroutine")
+
+// answer sends what the next function has returned.
+func (c *connection) answer(one *call, msg *core.Message, reply []byte, err error) {
+	reply = c.reply(msg, reply, err)
+	if reply == nil {
+		return
+	}
+	if c.out.send(one.ctx, append(reply, '\n'), func() { c.free(one, msg) }) != nil {
+		c.out.report()
+	}
+}
+
+// reply returns what the client gets of the next function's reply, as one line.
+func (c *connection) reply(msg *core.Message, reply []byte, err error) []byte {
 	if err == nil && reply != nil {
 		reply, err = oneLine(reply)
+	}
+	if err == nil && reply != nil {
+		reply, _ = c.screen(reply)
 	}
 	isRequest := msg != nil && msg.ID.Valid()
 	switch {

@@ -3,10 +3,17 @@
 package mcpstdio_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -146,13 +153,14 @@ func TestNextLimit(t *testing.T) {
 func TestNextReplies(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		reply string // "" for none, "!" for a panic
+		reply string // "" for none, "!" for a panic, "x" for Goexit
 		want  string
 	}{
 		"as it is":    {`{"jsonrpc":"2.0", "id":1,"result":{"a":"<&>"}}`, `{"jsonrpc":"2.0", "id":1,"result":{"a":"<&>"}}`},
 		"lines":       {"{\"jsonrpc\":\"2.0\",\r\n\"id\":1,\"result\":{\n}}\n", `{"jsonrpc":"2.0","id":1,"result":{}}`},
 		"none":        {"", `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`},
 		"panic":       {"!", `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`},
+		"exit":        {"x", `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`},
 		"broken":      {`{"jsonrpc":`, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`},
 		"broken line": {"{\n", `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`},
 		"no message":  {`"text"`, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"internal error"}}`},
@@ -165,6 +173,8 @@ func TestNextReplies(t *testing.T) {
 					return nil
 				case "!":
 					panic("test")
+				case "x":
+					runtime.Goexit()
 				}
 				return []byte(test.reply)
 			})))
@@ -234,4 +244,148 @@ func TestDiscoverFollowsTheMode(t *testing.T) {
 	}
 	c.listen("2", tools)
 	c.awaitEvent(event{"2", "error -32601"})
+}
+
+// What is nil is not there: no crash at the first thing to say.
+func TestNilOptions(t *testing.T) {
+	t.Parallel()
+	c := serve(t, newServer(t, newHub(t, core.Config{}), nil, mcpstdio.WithLogger(nil), mcpstdio.WithPrincipal(nil),
+		mcpstdio.WithUpstream(nil), mcpstdio.WithNext(func(context.Context, []byte) []byte { panic("test") })))
+	c.request("1", "x", "{}")
+	c.awaitEvent(event{"1", "error -32603"})
+}
+
+// While a call is running, its id is no subscription's: the answer would pass for the
+// result. Once it is answered or cancelled the id is free.
+func TestListenWithTheIDOfACall(t *testing.T) {
+	t.Parallel()
+	for name, with := range map[string]func(mcpstdio.Next) mcpstdio.Option{"next": mcpstdio.WithNext, "upstream": asUpstream} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			gate := make(chan struct{})
+			s := newServer(t, newHub(t, core.Config{}), with(func(ctx context.Context, msg []byte) []byte {
+				switch {
+				case !strings.Contains(string(msg), `"id"`):
+					return nil
+				case strings.Contains(string(msg), "slow"):
+					<-gate
+				case strings.Contains(string(msg), "endless"):
+					<-ctx.Done()
+				}
+				return reply(msg, "{}")
+			}))
+			c := serve(t, s)
+			c.request(`"\u0061"`, "slow", "{}")
+			c.listen(`"a"`, tools)
+			c.awaitEvent(event{`"a"`, "error -32600"})
+			close(gate)
+			c.awaitEvent(event{`"\u0061"`, "reply"})
+			c.listen(`"a"`, tools)
+			c.awaitEvent(event{`"a"`, ackTools})
+			c.request("2", "endless", "{}")
+			c.listen("2", tools)
+			c.awaitEvent(event{"2", "error -32600"})
+			c.cancel("2")
+			c.listen("2", tools)
+			c.awaitEvent(event{"2", ackTools})
+		})
+	}
+}
+
+// asUpstream makes an upstream of a next function.
+func asUpstream(next mcpstdio.Next) mcpstdio.Option {
+	return mcpstdio.WithUpstream(mcpstdio.InProcess(func(ctx context.Context, conn io.ReadWriteCloser) error {
+		var calls sync.WaitGroup
+		defer calls.Wait()
+		lines := bufio.NewScanner(conn)
+		lines.Buffer(nil, 32<<20)
+		for lines.Scan() {
+			msg := bytes.Clone(lines.Bytes())
+			calls.Go(func() {
+				if r := next(ctx, msg); r != nil {
+					_, _ = conn.Write(append(r, '\n'))
+				}
+			})
+		}
+		return lines.Err()
+	}))
+}
+
+// Nothing from behind passes for a subscription's: no response with its id, and no
+// notification of a change, which is the hub's to tell. Only a client of an older
+// revision, which has initialized, gets such as they come.
+func TestBehindPassesForNoSubscription(t *testing.T) {
+	t.Parallel()
+	const (
+		toolsChanged = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`
+		bare         = `{"jsonrpc":"2.0","method":"notifications/resources/list_changed","params":{}}`
+		updated      = `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b","_meta":{"x":1}}}`
+		named        = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"` + core.MetaSubscriptionID + `":1}}}`
+		ack          = `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{}}}`
+		other        = `{"jsonrpc":"2.0","method":"notifications/message","params":{}}`
+		result       = `{"jsonrpc":"2.0","id":1,"result":{}}`
+		whole        = `{"jsonrpc":"2.0","id":1.0,"result":{}}`
+		failure      = `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":""}}`
+		text         = `{"jsonrpc":"2.0","id":"1","result":{}}`
+	)
+	for name, with := range map[string]func(mcpstdio.Next) mcpstdio.Option{"next": mcpstdio.WithNext, "upstream": asUpstream} {
+		for _, test := range []struct{ says, modern, older string }{ // "" for nothing
+			{toolsChanged, "", toolsChanged},
+			{bare, "", bare},
+			{updated, "", updated},
+			{named, "", ""},
+			{ack, "", ""},
+			{other, other, other},
+			{result, "", ""},
+			{whole, "", ""},
+			{failure, "", ""},
+			{text, text, text},
+			{"[" + bare + "," + result + "," + text + "]", "[" + text + "]", "[" + bare + "," + text + "]"},
+			{"[" + named + "]", "", ""},
+		} {
+			t.Run(name+" "+test.says, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					for _, older := range []bool{false, true} {
+						var logged syncBuffer
+						c := serve(t, newServer(t, newHub(t, core.Config{}), with(func(_ context.Context, msg []byte) []byte {
+							if strings.Contains(string(msg), "notifications/say") {
+								return []byte(test.says)
+							}
+							return reply(msg, "{}")
+						}), mcpstdio.WithLogger(slog.New(slog.NewTextHandler(&logged, nil)))))
+						want := test.modern
+						if older {
+							want = test.older
+							c.request("0", core.MethodInitialize, "{}")
+							c.awaitEvent(event{"0", "reply"})
+						}
+						c.listen("1", tools)
+						c.awaitEvent(event{"1", ackTools})
+						c.take()
+						for range 2 {
+							c.send(`{"jsonrpc":"2.0","method":"notifications/say"}`)
+						}
+						synctest.Wait()
+						wantLines := []string{want, want}
+						if want == "" {
+							wantLines = nil
+						}
+						c.mu.Lock()
+						got := slices.Clone(c.lines)
+						c.mu.Unlock()
+						if !slices.Equal(got, wantLines) {
+							t.Errorf("older: %v: got %q, want %q", older, got, wantLines)
+						}
+						wantLogs := 0
+						if strings.Contains(test.says, `"id":1`) {
+							wantLogs = 1
+						}
+						if n := strings.Count(logged.String(), "open subscription"); n != wantLogs {
+							t.Errorf("%d lines in the log, want %d", n, wantLogs)
+						}
+					}
+				})
+			})
+		}
+	}
 }

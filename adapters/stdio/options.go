@@ -55,6 +55,15 @@ func WithNext(next Next) Option {
 
 // WithUpstream passes every message that is not the hub's to another MCP server,
 // and what that one writes to the client: see [Command] and [InProcess].
+//
+// The subscriptions of the connection are the hub's, all of them. So what the server
+// behind says of changes on its own is dropped, unless the client has sent it
+// initialize, as clients of older revisions do, which expect just that. A response of
+// its that would pass for an open subscription's result is dropped as well.
+//
+// If it stops reading for more than a second, requests beyond the 4 MiB or 1024
+// messages that wait for it are refused until it reads again, and other messages
+// are dropped.
 func WithUpstream(upstream Upstream) Option {
 	return func(c *config) { c.upstream = upstream }
 }
@@ -84,7 +93,9 @@ func WithMaxCalls(n int) Option {
 // too slow and its connection is ended, 10 s by default. It holds where the writer
 // has a SetWriteDeadline method that works: sockets and pipes made by this process
 // have, the standard streams as a rule do not. There a client that stops reading
-// is waited for; it costs one blocked write, whatever is published.
+// is waited for, which costs one blocked write, whatever is published; but one that
+// asks on while it does not read is given up all the same, once 64 answers wait and
+// none gets out for that long.
 func WithWriteTimeout(d time.Duration) Option {
 	return func(c *config) { c.writeTimeout = d }
 }
@@ -95,8 +106,13 @@ func WithGrace(d time.Duration) Option {
 	return func(c *config) { c.grace = d }
 }
 
-// WithLogger sets where the server says what an operator should know. By default
-// it says nothing. The standard output is the protocol's: log elsewhere.
+// WithLogger sets where the server says what an operator should know. By default,
+// and where log is nil, it says nothing. The standard output is the protocol's: log
+// elsewhere.
 func WithLogger(log *slog.Logger) Option {
-	return func(c *config) { c.log = log }
+	return func(c *config) {
+		if log != nil {
+			c.log = log
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcplisten/mcplisten/core"
@@ -21,7 +22,8 @@ import (
 var errOver = fmt.Errorf("mcpstdio: the connection is over: %w", io.ErrClosedPipe)
 
 // maxPosted is how many small answers may wait while nobody reads. Beyond them, the
-// client is not listened to any more.
+// client is not listened to any more, and given up if nothing gets out for as long as
+// one write may take.
 const maxPosted = 64
 
 type output struct {
@@ -32,6 +34,7 @@ type output struct {
 
 	jobs chan job
 	over chan struct{} // closed when nothing is written any more
+	did  atomic.Int64  // jobs that are done
 
 	mu      sync.Mutex
 	writing bool // in a call of w
@@ -61,6 +64,7 @@ func (o *output) run() {
 		select {
 		case j := <-o.jobs:
 			err := o.do(j)
+			o.did.Add(1)
 			if j.done != nil {
 				j.done <- err
 			} else {
@@ -88,7 +92,9 @@ func (o *output) do(j job) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.writing = false
-	o.err = err // a part of a line may be out: there is no going on
+	if err != nil {
+		o.err = err // a part of a line may be out: there is no going on
+	}
 	return err
 }
 
@@ -147,23 +153,66 @@ func (o *output) send(ctx context.Context, lines []byte, claim func()) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-o.over:
-		return errOver
+		return o.gone()
 	}
 	select {
 	case err := <-done:
 		return err
 	case <-o.over:
-		return errOver
+		return o.gone()
 	}
 }
 
-// post writes a line and does not wait, unless many are waiting already.
-func (o *output) post(ctx context.Context, line []byte) {
-	select {
-	case o.jobs <- job{ctx: context.WithoutCancel(ctx), lines: line}:
-	case <-ctx.Done():
-	case <-o.over:
+// gone returns why nothing is written any more.
+func (o *output) gone() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return o.err
 	}
+	return errOver
+}
+
+// post writes a line and does not wait, unless many are waiting already. Where then
+// nothing gets out for as long as one write may take, it gives the client up: it may
+// have closed its side long ago, and nobody would notice.
+func (o *output) post(ctx context.Context, line []byte) {
+	j := job{ctx: context.WithoutCancel(ctx), lines: line}
+	select {
+	case o.jobs <- j:
+		return
+	default:
+	}
+	timer := time.NewTimer(o.timeout)
+	defer timer.Stop()
+	for did := o.did.Load(); ; {
+		select {
+		case o.jobs <- j:
+			return
+		case <-ctx.Done():
+			return
+		case <-o.over:
+			return
+		case <-timer.C:
+		}
+		now := o.did.Load()
+		if now == did {
+			o.giveUp()
+			return
+		}
+		did = now
+		timer.Reset(o.timeout)
+	}
+}
+
+// giveUp ends the connection of a client that does not read.
+func (o *output) giveUp() {
+	o.mu.Lock()
+	if o.err == nil {
+		o.err = fmt.Errorf("mcpstdio: writing: %w", core.ErrSlowClient)
+	}
+	o.mu.Unlock()
+	o.report()
 }
 
 // close writes what is waiting to be written, but for no longer than patience, and

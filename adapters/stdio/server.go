@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mcplisten/mcplisten/core"
@@ -23,7 +24,7 @@ type Server struct {
 }
 
 // New returns a server for the hub's endpoint. It fails where the options
-// contradict themselves.
+// contradict themselves. A nil option is none.
 func New(hub *core.Hub, options ...Option) (*Server, error) {
 	if hub == nil {
 		return nil, errors.New("mcpstdio: no hub")
@@ -36,7 +37,9 @@ func New(hub *core.Hub, options ...Option) (*Server, error) {
 		log:          slog.New(slog.DiscardHandler),
 	}
 	for _, option := range options {
-		option(&c)
+		if option != nil {
+			option(&c)
+		}
 	}
 	if err := c.validate(); err != nil {
 		return nil, err
@@ -113,6 +116,10 @@ type connection struct {
 
 	running sync.WaitGroup // subscriptions and calls
 	unsure  chan struct{}  // one for each listen request that is not answered yet
+	crowded bool           // unsure was full for too long; the dispatcher's alone
+
+	older   atomic.Bool // initialize was passed on: the client speaks an older revision
+	mistook sync.Once   // logs that the server behind answers what is the hub's
 
 	mu    sync.Mutex
 	open  map[string]*listening // by the key of the id

@@ -5,12 +5,12 @@ package mcpstdio
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mcplisten/mcplisten/core"
 )
@@ -37,19 +37,25 @@ type link struct {
 	wrote  chan struct{} // closed after the last line was written
 	read   chan struct{} // closed after the last line was read
 	finish func()        // ends the queue, and waits for the last answers
+	stuck  bool          // it does not read; the dispatcher's alone
 
-	mu        sync.Mutex
-	discovers map[string]struct{} // keys of requests for server/discover without an answer
+	mu    sync.Mutex
+	asked map[string]bool // by key of the id, requests without an answer: whether it is server/discover
 }
 
 const (
 	// maxQueued is how many bytes wait for an upstream that does not read. Beyond
-	// them, the client is not listened to any more.
-	maxQueued = 1 << 20
+	// them, the client is not listened to for a while, and then refused.
+	maxQueued = 4 << 20
 	// maxQueuedLines is the same in lines.
-	maxQueuedLines = 256
-	// maxDiscovers is how many requests for server/discover may be unanswered.
-	maxDiscovers = 1000
+	maxQueuedLines = 1024
+	// maxStuck is for how long an upstream may read nothing while too much waits for
+	// it. Whatever the client sends meanwhile, cancellations and its end among it, is
+	// not seen.
+	maxStuck = time.Second
+	// maxAsked is of how many requests without an answer it is known that they have
+	// none.
+	maxAsked = 4096
 )
 
 // connect connects to the upstream, if there is one.
@@ -67,7 +73,7 @@ func (c *connection) connect(ctx context.Context) error {
 		c: c, conn: conn, cancel: cancel,
 		queue: make(chan []byte, maxQueuedLines), room: make(chan struct{}, 1),
 		wrote: make(chan struct{}), read: make(chan struct{}),
-		discovers: make(map[string]struct{}),
+		asked: make(map[string]bool),
 	}
 	l.finish = sync.OnceFunc(func() {
 		close(l.queue)
@@ -96,22 +102,65 @@ func (c *connection) disconnect() error {
 	return err
 }
 
-// pass queues a line for the upstream. It waits while too much is waiting already.
+// pass queues a line for the upstream. It waits while too much is waiting already and
+// the upstream reads, and refuses the line if that does not.
 func (l *link) pass(ctx context.Context, line []byte, msg *core.Message) {
-	for l.queued.Load() > 0 && l.queued.Load()+int64(len(line)) > maxQueued {
-		select {
-		case <-l.room:
-		case <-ctx.Done():
-			return
+	if !l.awaitRoom(ctx, len(line)) {
+		if ctx.Err() == nil {
+			l.refuse(ctx, line, msg)
+		}
+		return
+	}
+	if msg != nil && msg.ID.Valid() {
+		l.expect(msg)
+	} else if msg != nil {
+		if id, ok := msg.Cancels(); ok {
+			l.answered(id.Key()) // a cancelled request has no answer
 		}
 	}
-	if msg != nil && msg.ID.Valid() && msg.Method == core.MethodDiscover {
-		l.expectDiscover(msg.ID)
-	}
 	l.queued.Add(int64(len(line)))
-	select {
-	case l.queue <- append(line, '\n'):
-	case <-ctx.Done():
+	l.queue <- append(line, '\n') // there is room, and nobody else fills it
+}
+
+// awaitRoom waits until there is room for a line of n bytes. It fails where ctx ends,
+// or where the upstream has stopped reading.
+func (l *link) awaitRoom(ctx context.Context, n int) bool {
+	hasRoom := func() bool {
+		queued := l.queued.Load()
+		return len(l.queue) < cap(l.queue) && (queued == 0 || queued+int64(n) <= maxQueued)
+	}
+	if hasRoom() {
+		l.stuck = false
+		return true
+	}
+	if l.stuck {
+		return false
+	}
+	patience := min(maxStuck, l.c.config.writeTimeout)
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for !hasRoom() {
+		select {
+		case <-l.room:
+			timer.Reset(patience)
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+			l.stuck = true
+			l.c.config.log.Warn("mcpstdio: the upstream does not read: requests to it are refused")
+			return false
+		}
+	}
+	return true
+}
+
+// refuse answers what there is no room for, if it can have an answer.
+func (l *link) refuse(ctx context.Context, line []byte, msg *core.Message) {
+	switch {
+	case msg != nil && msg.ID.Valid():
+		l.c.out.post(ctx, errorLine(msg.ID, errTooManyCalls))
+	case msg == nil && alike(line) == likeBatch:
+		l.c.out.post(ctx, errorLine(core.ID{}, errTooManyCalls))
 	}
 }
 
@@ -154,43 +203,53 @@ func (l *link) receive() {
 			}
 			continue
 		}
-		if l.c.out.send(l.c.answers, append(l.corrected(line), '\n'), nil) != nil {
+		line, answers := l.c.screen(line)
+		if line == nil {
+			continue
+		}
+		if l.c.out.send(l.c.answers, append(l.corrected(line, answers), '\n'), func() { l.answered(answers...) }) != nil {
 			l.c.out.report()
 			return
 		}
 	}
 }
 
-func (l *link) expectDiscover(id core.ID) {
+func (l *link) expect(msg *core.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.discovers) < maxDiscovers {
-		l.discovers[id.Key()] = struct{}{}
+	if key := msg.ID.Key(); l.asked[key] || len(l.asked) < maxAsked {
+		l.asked[key] = msg.Method == core.MethodDiscover
 	}
+}
+
+// answered frees ids for other requests. As with subscriptions, that is in the turn
+// of the write that answers.
+func (l *link) answered(keys ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range keys {
+		delete(l.asked, key)
+	}
+}
+
+func (l *link) isAsked(key string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, asked := l.asked[key]
+	return asked
 }
 
 // corrected returns a message for the client: as it is, unless it answers
 // server/discover.
-func (l *link) corrected(line []byte) []byte {
+func (l *link) corrected(line []byte, answers []string) []byte {
+	if len(answers) != 1 {
+		return line
+	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.discovers) == 0 {
+	isDiscover := l.asked[answers[0]]
+	l.mu.Unlock()
+	if !isDiscover {
 		return line
 	}
-	var m struct {
-		ID     json.RawMessage  `json:"id"`
-		Method *json.RawMessage `json:"method"`
-	}
-	if json.Unmarshal(line, &m) != nil || m.Method != nil {
-		return line
-	}
-	id, err := core.ParseID(m.ID)
-	if err != nil {
-		return line
-	}
-	if _, asked := l.discovers[id.Key()]; !asked {
-		return line
-	}
-	delete(l.discovers, id.Key())
 	return agree(line, l.c.hub.Capabilities())
 }

@@ -13,9 +13,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -162,14 +164,20 @@ func TestUpstreamLineTooLong(t *testing.T) {
 }
 
 // An upstream that reads nothing holds up neither subscriptions nor the end. What
-// waits for it is bounded.
+// waits for it is bounded, and what comes beyond is refused until it reads again.
 func TestUpstreamReadsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
+		const total = 200
+		again := make(chan struct{})
 		hub := newHub(t, core.Config{})
 		c := serve(t, newServer(t, hub, mcpstdio.WithUpstream(mcpstdio.InProcess(
-			func(ctx context.Context, _ io.ReadWriteCloser) error {
-				<-ctx.Done()
-				return ctx.Err()
+			func(ctx context.Context, conn io.ReadWriteCloser) error {
+				select {
+				case <-again:
+					return echo(ctx, conn)
+				case <-ctx.Done():
+					return ctx.Err()
+				}
 			}))))
 		for i := range 100 {
 			c.request(strconv.Itoa(i), "x", "{}")
@@ -177,23 +185,101 @@ func TestUpstreamReadsNothing(t *testing.T) {
 		c.listen(`"l"`, tools)
 		c.awaitEvent(event{`"l"`, ackTools})
 		c.cancel(`"l"`)
-		var sent int
+		var sent atomic.Int32
 		var sending sync.WaitGroup
 		sending.Go(func() {
-			line := requestText("1", "x", `{"x":"`+strings.Repeat("x", 100_000)+`"}`) + "\n"
-			for ; sent < 1000; sent++ {
+			line := requestText(`"big"`, "x", `{"x":"`+strings.Repeat("x", 100_000)+`"}`) + "\n"
+			for ; sent.Load() < total; sent.Add(1) {
 				if _, err := io.WriteString(c.out, line); err != nil {
 					return
 				}
 			}
 		})
 		synctest.Wait()
-		if sent > 20 {
-			t.Errorf("%d messages of 100 kB were taken for an upstream that reads nothing", sent)
+		taken := int(sent.Load())
+		if taken > 60 {
+			t.Errorf("%d messages of 100 kB were taken for an upstream that reads nothing", taken)
 		}
-		c.stop()
-		wantError(t, c.wait(), context.Canceled)
+		start := time.Now()
 		sending.Wait()
+		c.send(`{"jsonrpc":"2.0","method":"notifications/x","params":{"x":"` + strings.Repeat("x", 200_000) + `"}}`)
+		c.listen(`"m"`, tools)
+		c.awaitEvent(event{`"m"`, ackTools})
+		c.cancel(`"m"`)
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("the others took %v", took)
+		}
+		synctest.Wait()
+		refused := c.about(`"big"`)
+		if len(refused) < total-taken-1 || slices.Index(refused, "reply") >= 0 {
+			t.Errorf("%d requests were refused, want %d", len(refused), total-taken)
+		}
+		close(again)
+		synctest.Wait()
+		for i := range 100 {
+			c.wantAbout(strconv.Itoa(i), "reply")
+		}
+		if got := c.about(`"big"`); len(got) != total {
+			t.Errorf("%d answers to %d requests", len(got), total)
+		}
+		c.request(`"then"`, "x", "{}")
+		c.awaitEvent(event{`"then"`, "reply"})
+	})
+}
+
+// The end of input is seen behind any number of requests to an upstream that reads
+// nothing, and so is that of ctx.
+func TestUpstreamReadsNothingUntilTheEnd(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, lines := range []string{requestText("1", "x", "{}"), `{"jsonrpc":"2.0","method":"notifications/x"}`} {
+			s := newServer(t, newHub(t, core.Config{}), mcpstdio.WithGrace(3*time.Second), mcpstdio.WithUpstream(mcpstdio.InProcess(
+				func(ctx context.Context, _ io.ReadWriteCloser) error {
+					<-ctx.Done()
+					return ctx.Err()
+				})))
+			start := time.Now()
+			if err := s.Serve(t.Context(), strings.NewReader(strings.Repeat(lines+"\n", 5000)), io.Discard); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(start); took != 4*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			c := serve(t, s)
+			for range 2000 {
+				if _, err := io.WriteString(c.out, lines+"\n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.stop()
+			wantError(t, c.wait(), context.Canceled)
+		}
+	})
+}
+
+// An upstream that reads slowly gets everything.
+func TestUpstreamReadsSlowly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const n = 2000
+		var got atomic.Int32
+		s := newServer(t, newHub(t, core.Config{}), mcpstdio.WithGrace(time.Hour), mcpstdio.WithUpstream(mcpstdio.InProcess(
+			func(ctx context.Context, conn io.ReadWriteCloser) error {
+				lines := bufio.NewReaderSize(conn, 16)
+				for {
+					if _, err := lines.ReadString('\n'); err != nil {
+						return err
+					}
+					got.Add(1)
+					<-time.After(900 * time.Millisecond)
+				}
+			})))
+		var out syncBuffer
+		in := strings.Repeat(requestText("1", "x", "{}")+"\n", n)
+		if err := s.Serve(t.Context(), strings.NewReader(in), &out); err != nil {
+			t.Error(err)
+		}
+		if got.Load() != n || out.String() != "" {
+			t.Errorf("%d of %d requests got there; answered was %q", got.Load(), n, out.String())
+		}
 	})
 }
 
@@ -239,6 +325,10 @@ func beChild(role string) {
 		fmt.Fprintln(os.Stderr, "child waits")
 		<-c
 		fmt.Fprintln(os.Stderr, "child was asked to end")
+	case "asleep": // reads nothing, and ends when asked to
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, syscall.SIGTERM)
+		<-c
 	case "dying": // answers and dies, and leaves its output open with another
 		line, _ := bufio.NewReader(os.Stdin).ReadBytes('\n')
 		other := exec.Command(os.Args[0])
@@ -294,6 +384,22 @@ func TestCommand(t *testing.T) {
 				t.Errorf("on standard error came %q, want %q", stderr.String(), test.says)
 			}
 		})
+	}
+}
+
+// A child that reads nothing is ended behind any number of requests.
+func TestCommandReadsNothing(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, newHub(t, core.Config{}), command("asleep", nil, 100*time.Millisecond), mcpstdio.WithGrace(100*time.Millisecond))
+	c := serve(t, s)
+	for i := range 10_000 {
+		c.request(strconv.Itoa(i), "x", "{}")
+	}
+	if err := c.close(); err != nil {
+		t.Error(err)
+	}
+	if got := c.about("9999"); !slices.Equal(got, []string{"error -32603"}) {
+		t.Errorf("the last request was answered with %q", got)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/mcplisten/mcplisten/core"
@@ -61,6 +62,9 @@ type checker struct {
 	report  func(finding)
 	worst   map[level]int
 	honored core.Filter // of the full filter
+	seen    bool        // the server has answered
+	gone    error       // it does so no more
+	limited bool        // its last answer said that it has no room
 }
 
 func runCheck(ctx context.Context, args []string, out, errs io.Writer) int {
@@ -92,8 +96,8 @@ func runCheck(ctx context.Context, args []string, out, errs io.Writer) int {
 	case c.timeout <= 0 || c.wait < 0:
 		return usageError("--timeout must be positive and --wait not negative")
 	}
-	if err := c.access.each(func(string, string) {}); err != nil {
-		return usageError(err.Error())
+	if err := c.access.usable(url); err != nil {
+		return usageError(strings.TrimPrefix(err.Error(), "client: "))
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableCompression = true
@@ -109,12 +113,15 @@ func runCheck(ctx context.Context, args []string, out, errs io.Writer) int {
 	case ctx.Err() != nil:
 		fmt.Fprintln(errs, "mcplisten check: stopped")
 		return exitDropped
-	case errors.Is(err, errUnreachable):
+	case errors.Is(err, errUnreachable), errors.Is(err, errStopped):
 		fmt.Fprintf(errs, "mcplisten check: %v\n", err)
 		return exitDropped
-	case err != nil:
+	case errors.Is(err, errRefused):
 		fmt.Fprintf(errs, "mcplisten check: %v\n", err)
 		return exitRefused
+	case err != nil:
+		fmt.Fprintf(errs, "mcplisten check: %v\n", err)
+		return exitFindings
 	case c.worst[fail] > 0:
 		return exitFindings
 	default:
@@ -122,8 +129,11 @@ func runCheck(ctx context.Context, args []string, out, errs io.Writer) int {
 	}
 }
 
-// say reports one finding.
+// say reports one finding, while the server is there.
 func (c *checker) say(l level, check, advice, found string, args ...any) {
+	if c.gone != nil {
+		return
+	}
 	if len(args) > 0 {
 		found = fmt.Sprintf(found, args...)
 	}
@@ -146,7 +156,9 @@ func (c *checker) run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		check(ctx)
+		if check(ctx); c.gone != nil {
+			return c.gone
+		}
 	}
 	return nil
 }

@@ -109,13 +109,11 @@ func (l *listening) run(ctx context.Context, url string, out io.Writer) (int, er
 		return exitUsage, err
 	}
 	p := &printer{out: out, asJSON: l.asJSON}
-	options := []client.Option{
-		client.WithAckTimeout(l.ack), client.WithKeepAlive(l.alive),
-		client.WithOnRetry(p.retry),
-	}
-	if err := l.each(func(name, value string) { options = append(options, client.WithHeader(name, value)) }); err != nil {
+	options, err := l.options()
+	if err != nil {
 		return exitUsage, err
 	}
+	options = append(options, client.WithAckTimeout(l.ack), client.WithKeepAlive(l.alive), client.WithOnRetry(p.retry))
 	// Follow says what is wrong with the arguments before anything is sent.
 	var s source
 	if l.noFollow {
@@ -124,9 +122,13 @@ func (l *listening) run(ctx context.Context, url string, out io.Writer) (int, er
 			if !isOutcome(err) {
 				return exitUsage, err
 			}
-			return l.ended(p, client.End{Cause: client.CauseOf(err), Err: err}, false), nil
+			return l.ended(p, client.End{Cause: client.CauseOf(err), Err: err}), nil
 		}
 		p.acknowledged(client.Started, stream)
+		if stream.Honored().Empty() { // it may hold the stream for ever, for nothing
+			stream.Close()
+			return l.ended(p, client.End{Cause: client.Graceful, Err: client.ErrNothingHonored}), nil
+		}
 		s = stream
 	} else {
 		follower, err := client.Follow(ctx, endpoint, l.filter, options...)
@@ -147,7 +149,7 @@ func (l *listening) run(ctx context.Context, url string, out io.Writer) (int, er
 			return exitOK, nil
 		}
 	}
-	return l.ended(p, s.End(), l.noFollow && s.Honored().Empty()), nil
+	return l.ended(p, s.End()), nil
 }
 
 // isOutcome reports whether an error of Listen is about the server, or about the
@@ -157,12 +159,12 @@ func isOutcome(err error) bool {
 }
 
 // ended prints the last end and returns the exit code for it.
-func (l *listening) ended(p *printer, end client.End, nothing bool) int {
+func (l *listening) ended(p *printer, end client.End) int {
 	p.end(end)
 	switch {
 	case end.Cause == client.Local:
 		return exitOK
-	case nothing, errors.Is(end.Err, client.ErrNothingHonored):
+	case errors.Is(end.Err, client.ErrNothingHonored):
 		return exitNothing
 	case end.Cause == client.Refused:
 		return exitRefused

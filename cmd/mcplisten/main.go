@@ -11,6 +11,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -18,8 +19,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
+	"sync"
 	"syscall"
+
+	"github.com/mcplisten/mcplisten/client"
+	"github.com/mcplisten/mcplisten/core"
 )
 
 // The exit codes, for scripts.
@@ -31,6 +37,7 @@ const (
 	exitDropped   = 4
 	exitViolation = 5
 	exitNothing   = 6
+	exitOutput    = 7
 )
 
 const usage = `Listens to MCP servers (subscriptions/listen, revision 2026-07-28).
@@ -38,19 +45,21 @@ const usage = `Listens to MCP servers (subscriptions/listen, revision 2026-07-28
   mcplisten listen URL [flags]                 print what changes
   mcplisten listen --command 'COMMAND' [flags] the same, over a server's standard streams
   mcplisten check URL [flags]                  examine how a server serves listen
+  mcplisten version                            print the version
 
 A part's --help lists its flags. Ctrl-C ends.
 
 Exit codes:
   0  all well: stopped by Ctrl-C, or --once has its change, or a graceful end
      with --no-follow; check: nothing failed
-  1  check: something failed
+  1  check: something failed, or there is no stream although nothing was refused
   2  wrong usage
   3  the server refused
   4  the stream was dropped, the server could not be reached, or a check was
      stopped
   5  the server broke the protocol
   6  the server honors nothing of what was asked for
+  7  the output could not be written
 `
 
 func main() {
@@ -59,8 +68,66 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run does what the arguments say and returns the exit code.
+// run does what the arguments say and returns the exit code. Once the output
+// cannot be written there is no point in going on.
 func run(ctx context.Context, args []string, out, errs io.Writer) int {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	w := &checkedWriter{w: out, failed: cancel}
+	code := runPart(ctx, args, w, errs)
+	if err := w.err(); err != nil {
+		fmt.Fprintf(errs, "mcplisten: the output could not be written: %v\n", err)
+		return exitOutput
+	}
+	return code
+}
+
+// checkedWriter remembers that a write failed, and writes nothing more. It is safe
+// for concurrent use.
+type checkedWriter struct {
+	mu     sync.Mutex
+	w      io.Writer
+	first  error
+	failed func()
+}
+
+func (c *checkedWriter) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.first != nil {
+		return 0, c.first
+	}
+	n, err := c.w.Write(p)
+	if err != nil {
+		c.first = err
+		c.failed()
+	}
+	return n, err
+}
+
+func (c *checkedWriter) err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.first
+}
+
+// version returns what this was built from.
+func version() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "mcplisten, of an unknown version"
+	}
+	text := "mcplisten " + cmp.Or(build.Main.Version, "(devel)") + " " + build.GoVersion
+	for _, s := range build.Settings {
+		if s.Key == "vcs.revision" {
+			text += " " + s.Value
+		}
+	}
+	return text
+}
+
+// runPart is run without a look at the output.
+func runPart(ctx context.Context, args []string, out, errs io.Writer) int {
 	part := ""
 	if len(args) > 0 {
 		part, args = args[0], args[1:]
@@ -72,6 +139,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		return runCheck(ctx, args, out, errs)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprint(out, usage)
+		return exitOK
+	case "version", "-version", "--version":
+		fmt.Fprintln(out, version())
 		return exitOK
 	case "":
 		fmt.Fprint(errs, usage)
@@ -128,6 +198,27 @@ func (a *access) flags(flags *flag.FlagSet) {
 	flags.Var(&a.headers, "header", "`K:V` HTTP header to send; may be repeated")
 	flags.StringVar(&a.token, "token", os.Getenv(tokenVariable), "bearer `token`; the environment's "+tokenVariable+" by default")
 	flags.Lookup("token").DefValue = ""
+}
+
+// options returns the options of package client that get in.
+func (a *access) options() (options []client.Option, err error) {
+	err = a.each(func(name, value string) { options = append(options, client.WithHeader(name, value)) })
+	return options, err
+}
+
+// usable says what is wrong with a URL or a header, as listen does, without
+// sending anything.
+func (a *access) usable(url string) error {
+	options, err := a.options()
+	if err != nil {
+		return err
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err = client.Listen(ended, client.URL(url), core.Filter{}, options...); isOutcome(err) {
+		return nil
+	}
+	return err
 }
 
 // each calls f with each header.

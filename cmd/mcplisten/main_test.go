@@ -6,10 +6,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -115,6 +117,18 @@ func TestUsage(t *testing.T) {
 		{[]string{"listen", "http://a", "--header", "x"}, exitUsage, "", "K:V"},
 		{[]string{"listen", "http://a", "--header", "Mcp-Method: x"}, exitUsage, "", "cannot set"},
 		{[]string{"listen", "http://a", "--nonsense"}, exitUsage, "", "nonsense"},
+		{[]string{"listen", "http://a", "--header", "Bad Name: x"}, exitUsage, "", "no name of a header"},
+		{[]string{"listen", "http://a", "--header", "X: a\nb"}, exitUsage, "", "line break"},
+		{[]string{"listen", "http://a", "--header", "Host: a b"}, exitUsage, "", "no host"},
+		{[]string{"listen", "http://a", "--token", "a\nb"}, exitUsage, "", "line break"},
+		{[]string{"listen", "http://a", "--no-follow", "--token", "a\nb"}, exitUsage, "", "line break"},
+		{[]string{"version"}, exitOK, "mcplisten ", ""},
+		{[]string{"--version"}, exitOK, " go1", ""},
+		{[]string{"check", ":::"}, exitUsage, "", "no http or https URL"},
+		{[]string{"check", "ftp://x"}, exitUsage, "", "no http or https URL"},
+		{[]string{"check", "localhost:9/mcp"}, exitUsage, "", "no http or https URL"},
+		{[]string{"check", "http://a", "--header", "Bad Name: x"}, exitUsage, "", "no name of a header"},
+		{[]string{"check", "http://a", "--token", "a\nb"}, exitUsage, "", "line break"},
 		{[]string{"check"}, exitUsage, "", "a URL is needed"},
 		{[]string{"check", "http://a", "--wait", "-1s"}, exitUsage, "", "not negative"},
 		{[]string{"check", "http://a", "--header", ":"}, exitUsage, "", "K:V"},
@@ -242,6 +256,87 @@ func TestListenEnds(t *testing.T) {
 				t.Errorf("an escape sequence was printed: %q", out.String())
 			}
 		})
+	}
+}
+
+// A server that honors nothing may hold the stream: there is nothing to wait for.
+func TestListenHeldForNothing(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var m struct {
+			ID json.RawMessage `json:"id"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&m)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, `data: {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":`+
+			string(m.ID)+`},"notifications":{}}}`+"\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(srv.Close)
+	for _, flag := range []string{"--no-follow", "--once"} {
+		var out, errs output
+		if code := run(testContext(t), []string{"listen", srv.URL, flag}, &out, &errs); code != exitNothing || !strings.Contains(out.String(), "honors nothing") {
+			t.Errorf("%s: exit code %d; printed %q and %q", flag, code, out.String(), errs.String())
+		}
+	}
+}
+
+// Both parts ask for the host that is given.
+func TestHost(t *testing.T) {
+	t.Parallel()
+	_, url := serve(t, core.Config{MaxLifetime: 20 * time.Millisecond}, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.Host {
+			case "example.test":
+				r.Host = "localhost"
+			case "mcplisten-check.invalid":
+			default:
+				w.WriteHeader(http.StatusMisdirectedRequest)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	for _, args := range [][]string{{"listen", url, "--no-follow"}, {"check", url, "--wait", "0"}} {
+		var out, errs output
+		if code := run(testContext(t), append(args, "--header", "host: example.test"), &out, &errs); code != exitOK {
+			t.Errorf("%q: exit code %d; printed %q and %q", args, code, out.String(), errs.String())
+		}
+	}
+}
+
+// full is a device without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestOutputFails(t *testing.T) {
+	t.Parallel()
+	_, url := serve(t, core.Config{}, nil)
+	for _, args := range [][]string{
+		{"help"}, {"version"}, {"listen", "--help"}, {"listen", url}, {"listen", url, "--once", "--json"}, {"listen", url, "--no-follow"}, {"check", url},
+	} {
+		var errs output
+		if code := run(testContext(t), args, full{}, &errs); code != exitOutput || !strings.Contains(errs.String(), "no space left") {
+			t.Errorf("%q: exit code %d, %q", args, code, errs.String())
+		}
+	}
+}
+
+// There is no point in trying again what does not exist.
+func TestListenNoSuchCommand(t *testing.T) {
+	t.Parallel()
+	notToRun := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(notToRun, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"mcplisten-no-such-binary", "./no-such-binary", "'" + notToRun + "'"} {
+		var out, errs output
+		code := run(testContext(t), []string{"listen", "--command", command}, &out, &errs)
+		if code != exitDropped || !strings.Contains(out.String(), "the command cannot be run") || strings.Contains(out.String(), "again in") {
+			t.Errorf("%s: exit code %d; printed %q and %q", command, code, out.String(), errs.String())
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -22,6 +23,9 @@ func (c *checker) open(ctx context.Context, id, filter string) (*raw, rpc, outco
 		return nil, rpc{}, "", err
 	}
 	m, o := r.message(c.timeout)
+	if r.stream && o == ended {
+		c.look(ctx)
+	}
 	return r, m, o, nil
 }
 
@@ -36,13 +40,29 @@ func (c *checker) checkAck(ctx context.Context) error {
 	defer r.close()
 	took := time.Since(start)
 	switch {
-	case !r.stream:
+	case c.gone != nil:
+		return c.gone
+	case c.full(check, r):
+		return fmt.Errorf("%w: it is at its limit: %s", errRefused, r.describe())
+	case !r.stream && r.refuses():
 		c.say(fail, check, "Nothing else can be examined. A refusal may be right: see --header and --token.", "no stream: %s", r.describe())
+		return fmt.Errorf("%w: %s", errRefused, r.describe())
+	case !r.stream && r.compressed() != "":
+		c.say(fail, check, "Do not compress what was not asked for: see Accept-Encoding.", "no stream: %s, in %s", r.describe(), r.compressed())
 		return fmt.Errorf("the server opens no stream: %s", r.describe())
+	case !r.stream:
+		c.say(fail, check, "Nothing else can be examined. Answer with a stream: 200 and Content-Type: text/event-stream.", "no stream: %s", r.describe())
+		return fmt.Errorf("the server opens no stream: %s", r.describe())
+	case o != came && r.compressed() != "":
+		c.say(fail, check, "Do not compress what was not asked for: the acknowledgment cannot be read, and is held back.", "the stream is in %s, and %s before any message", r.compressed(), o.told())
+		return errors.New("the server sends a compressed stream, which was not asked for")
+	case o == came && m.err != nil:
+		c.say(fail, check, "Nothing else can be examined. Refuse before the status is sent: an error inside a 200 is invisible to operators and proxies.", "error %d inside a %d", m.err.Code, r.status)
+		return fmt.Errorf("%w: error %d", errRefused, m.err.Code)
 	case o != came:
 		c.say(fail, check, "Send the acknowledgment at once, together with the headers, and flush. A middleware or proxy that buffers holds it back too.",
-			"the stream %s before any message, after %v", o, took.Round(time.Millisecond))
-		return fmt.Errorf("the server sends no acknowledgment")
+			"the stream %s before any message, after %v", o.told(), took.Round(time.Millisecond))
+		return errors.New("the server sends no acknowledgment")
 	case !m.isAck():
 		c.say(fail, check, "The acknowledgment must be the first message of the stream. Register the subscription and write the acknowledgment in one place, by one writer.",
 			"the first message is another one: %s", short(m.text))
@@ -82,7 +102,7 @@ func (c *checker) checkHeaders(r *raw) {
 	} else {
 		c.say(warn, "X-Accel-Buffering", "Send X-Accel-Buffering: no.", "missing: nginx with a default proxy_pass holds the stream back, headers included")
 	}
-	if encoding := get("Content-Encoding"); encoding != "" && encoding != "identity" {
+	if encoding := r.compressed(); encoding != "" {
 		c.say(warn, "Content-Encoding", "Do not compress the stream.", "%s, which was not asked for", encoding)
 	}
 	if r.header.Get("Mcp-Session-Id") != "" {
@@ -119,6 +139,7 @@ func (c *checker) checkIDs(ctx context.Context) {
 		case err != nil:
 			c.say(fail, check, advice, "%s: %v", id.raw, err)
 			continue
+		case c.full(check, r):
 		case !r.stream && id.beyond:
 			c.say(warn, check, "An integer has no bounds in JSON, and other clients may use large ones. Better than rounding it.", "%s was refused: %s", short(id.raw), r.describe())
 		case !r.stream:
@@ -176,6 +197,7 @@ func (c *checker) checkFilter(ctx context.Context) {
 		case err != nil:
 			c.say(fail, check, tt.why, "%v", err)
 			continue
+		case c.full(check, r):
 		case !r.stream:
 			c.say(warn, check, tt.why, "refused: %s", r.describe())
 		case o != came || !m.isAck():
@@ -204,6 +226,8 @@ func (c *checker) checkEmptyFilter(ctx context.Context) {
 	}
 	defer r.close()
 	switch {
+	case c.full(check, r):
+		return
 	case !r.stream:
 		c.say(warn, check, "An empty filter is valid: acknowledge {}, send the result, end.", "refused: %s", r.describe())
 		return
@@ -213,7 +237,9 @@ func (c *checker) checkEmptyFilter(ctx context.Context) {
 	case !m.honored().Empty():
 		c.say(fail, check, "Only what is asked for may be honored.", "honored %s", describe(m.honored()))
 	}
-	m, o = r.message(min(c.timeout, 2*time.Second))
+	if m, o = r.message(min(c.timeout, 2*time.Second)); o == ended {
+		c.look(ctx)
+	}
 	switch {
 	case o == late:
 		c.say(warn, check, "End it with the result: it holds a connection and can never say anything.", "the stream is held open")
@@ -250,6 +276,9 @@ func (c *checker) checkDiscover(ctx context.Context) {
 	m := parseRPC(r.body)
 	if r.stream {
 		m, _ = r.message(c.timeout)
+	}
+	if c.full(check, r) {
+		return
 	}
 	if m.result == nil {
 		c.say(warn, check, "Servers must implement it: clients ask it what they can listen to.", "%s", r.describe())

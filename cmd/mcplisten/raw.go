@@ -18,7 +18,12 @@ import (
 	"github.com/mcplisten/mcplisten/internal/sse"
 )
 
-var errUnreachable = errors.New("no answer from the server")
+// Why there is nothing more to examine.
+var (
+	errUnreachable = errors.New("no answer from the server")
+	errStopped     = errors.New("the server stopped answering")
+	errRefused     = errors.New("the server refuses to open a stream")
+)
 
 // request is one request of a check. The zero value of a field is what is right.
 type request struct {
@@ -67,8 +72,62 @@ const (
 	maxEvent = 4 << 20
 )
 
-// send sends a request. The caller closes what comes back.
+// patience is how long to wait before asking again a server that is at its limit:
+// a stream that was closed here may still count there.
+var patience = []time.Duration{100 * time.Millisecond, 400 * time.Millisecond}
+
+// send sends a request. The caller closes what comes back. Where nothing does, it
+// sees whether the server is there at all.
 func (c *checker) send(ctx context.Context, q request) (*raw, error) {
+	if c.gone != nil {
+		return nil, c.gone
+	}
+	r, err := c.try(ctx, q)
+	waits := patience
+	if c.limited {
+		waits = waits[:1]
+	}
+	for _, wait := range waits {
+		if err != nil || !r.limited() || ctx.Err() != nil {
+			break
+		}
+		r.close()
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+		r, err = c.try(ctx, q)
+	}
+	if err != nil {
+		c.look(ctx)
+		return nil, err
+	}
+	c.limited = r.limited()
+	return r, nil
+}
+
+// look sees whether the server still answers, after something that may come from
+// its end. If not, nothing that follows would be true of its listen: nothing more
+// is sent, and nothing more reported.
+func (c *checker) look(ctx context.Context) {
+	if c.gone != nil || ctx.Err() != nil {
+		return
+	}
+	r, err := c.try(ctx, request{body: listenBody(`"check-there"`, "{}")})
+	if err == nil {
+		r.close()
+		c.seen = true
+		return
+	}
+	if ctx.Err() == nil {
+		c.gone = err
+		if c.seen {
+			c.gone = fmt.Errorf("%w: %w", errStopped, err)
+		}
+	}
+}
+
+func (c *checker) try(ctx context.Context, q request) (*raw, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	method := q.method
 	if method == "" {
@@ -79,12 +138,20 @@ func (c *checker) send(ctx context.Context, q request) (*raw, error) {
 		cancel()
 		return nil, err
 	}
-	req.Host = q.host
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
 	req.Header.Set("MCP-Protocol-Version", core.ProtocolVersion)
 	req.Header.Set("Mcp-Method", core.MethodListen)
-	_ = c.access.each(req.Header.Set) // was checked
+	_ = c.access.each(func(name, value string) { // was checked
+		if http.CanonicalHeaderKey(name) == "Host" {
+			req.Host = value
+			return
+		}
+		req.Header.Add(name, value)
+	})
+	if q.host != "" {
+		req.Host = q.host
+	}
 	for name, value := range q.header {
 		if value == "" {
 			req.Header.Del(name)
@@ -93,27 +160,28 @@ func (c *checker) send(ctx context.Context, q request) (*raw, error) {
 		}
 	}
 	start := time.Now()
-	patience := time.AfterFunc(c.timeout, cancel)
+	timer := time.AfterFunc(c.timeout, cancel)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		late := !patience.Stop()
+		late := !timer.Stop()
 		cancel()
 		if late {
 			return nil, fmt.Errorf("%w within %v", errUnreachable, c.timeout)
 		}
 		return nil, fmt.Errorf("%w: %w", errUnreachable, err)
 	}
+	c.seen = true
 	r := &raw{status: resp.StatusCode, header: resp.Header, took: time.Since(start), cancel: cancel}
 	mediaType, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode == http.StatusOK && mediaType == "text/event-stream" {
-		patience.Stop()
+		timer.Stop()
 		r.stream = true
 		r.events = make(chan sse.Event)
 		go r.read(ctx, resp.Body)
 		return r, nil
 	}
-	r.body, _ = io.ReadAll(io.LimitReader(resp.Body, maxBody)) // until the patience ends
-	patience.Stop()
+	r.body, _ = io.ReadAll(io.LimitReader(resp.Body, maxBody)) // until the timer ends
+	timer.Stop()
 	_ = resp.Body.Close()
 	return r, nil
 }
@@ -136,6 +204,36 @@ func (r *raw) read(ctx context.Context, body io.ReadCloser) {
 	}
 }
 
+// limited reports whether the server says that it has no room: this says nothing
+// about what was sent.
+func (r *raw) limited() bool {
+	return r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable
+}
+
+// refuses reports whether the server says no, and not just something else.
+func (r *raw) refuses() bool {
+	m := parseRPC(r.body)
+	return r.status >= 400 || m.err != nil
+}
+
+// compressed returns the encoding of the answer, or nothing if there is none.
+func (r *raw) compressed() string {
+	encoding := strings.ToLower(strings.Join(r.header.Values("Content-Encoding"), ","))
+	if encoding == "identity" {
+		return ""
+	}
+	return encoding
+}
+
+// full reports a check as skipped if the server is at its limit.
+func (c *checker) full(check string, r *raw) bool {
+	if !r.limited() {
+		return false
+	}
+	c.say(skip, check, "", "the server is at its limit: %s", r.describe())
+	return true
+}
+
 // outcome says whether something came, or why not.
 type outcome string
 
@@ -144,6 +242,14 @@ const (
 	ended outcome = "ended"
 	late  outcome = "late"
 )
+
+// told says for people what an outcome without a message is.
+func (o outcome) told() string {
+	if o == late {
+		return "sends nothing"
+	}
+	return string(o)
+}
 
 // next waits for the next event of any kind.
 func (r *raw) next(d time.Duration) (sse.Event, outcome) {
@@ -223,6 +329,10 @@ func object(raw []byte) map[string]json.RawMessage {
 	_ = json.Unmarshal(raw, &members) // nil for what is no object
 	return members
 }
+
+// goodbye reports whether a message ends the stream as it should be. The pages of
+// the protocol disagree on which it is.
+func (m *rpc) goodbye() bool { return m.result != nil || m.method == core.MethodCancelled }
 
 func (m *rpc) isAck() bool { return m.method == core.MethodAcknowledged }
 

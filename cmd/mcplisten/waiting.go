@@ -21,6 +21,8 @@ type watched struct {
 	delivered []string
 	foreign   string // what was not asked for
 	over      bool
+	goodbye   bool          // over with the result
+	lived     time.Duration // until then
 }
 
 // checkWait listens with the full filter and with a part of it, makes the server
@@ -40,21 +42,33 @@ func (c *checker) checkWait(ctx context.Context) {
 			s.close()
 		}
 	}()
-	for name, f := range map[string]core.Filter{"all": c.honored, "part": firstOf(c.honored)} {
-		r, m, o, err := c.open(ctx, `"check-`+name+`"`, encode(f))
+	for _, part := range []struct {
+		name   string
+		filter core.Filter
+	}{{"all", c.honored}, {"part", firstOf(c.honored)}} {
+		r, m, o, err := c.open(ctx, `"check-`+part.name+`"`, encode(part.filter))
 		if err != nil {
 			c.say(skip, "keep-alive", "", "%v", err)
 			return
 		}
-		streams = append(streams, &watched{raw: r, name: name, honored: m.honored()})
+		if len(streams) > 0 && r.limited() {
+			r.close() // the first one can tell of keep-alives alone
+			break
+		}
+		streams = append(streams, &watched{raw: r, name: part.name, honored: m.honored()})
+		if c.full("keep-alive", r) {
+			return
+		}
 		if o != came || !m.isAck() {
 			c.say(skip, "keep-alive", "", "no stream to watch")
 			return
 		}
 	}
-	if c.trigger != "" {
+	triggered := c.trigger != ""
+	if triggered {
 		if err := c.runTrigger(ctx); err != nil {
 			c.say(skip, "delivery", "", "the trigger failed: %v", err)
+			triggered = false
 		}
 	}
 	wait := max(c.wait, c.timeout)
@@ -62,7 +76,12 @@ func (c *checker) checkWait(ctx context.Context) {
 		wait = c.wait
 	}
 	c.watch(ctx, streams, wait)
-	c.sayWatched(streams)
+	for _, s := range streams {
+		if s.over && !s.goodbye {
+			c.look(ctx)
+		}
+	}
+	c.sayWatched(streams, triggered)
 }
 
 // firstOf returns the first thing of a filter alone.
@@ -97,7 +116,9 @@ func (c *checker) watch(ctx context.Context, streams []*watched, wait time.Durat
 					s.over = o == ended
 					return
 				}
-				s.take(e, time.Since(start))
+				if s.take(e, time.Since(start)); s.over {
+					return
+				}
 			}
 		}()
 	}
@@ -139,6 +160,10 @@ func (s *watched) take(e sse.Event, at time.Duration) {
 			return !covered
 		})
 	default:
+		if m.goodbye() {
+			s.over, s.goodbye, s.lived = true, true, at
+			return
+		}
 		s.asEvent = fmt.Sprintf("event %q: %s", e.Name, short(string(e.Data)))
 		return
 	}
@@ -149,8 +174,8 @@ func (s *watched) take(e sse.Event, at time.Duration) {
 	s.delivered = append(s.delivered, method)
 }
 
-func (c *checker) sayWatched(streams []*watched) {
-	delivered, foreign := 0, false
+func (c *checker) sayWatched(streams []*watched, triggered bool) {
+	delivered, foreign, over := 0, false, 0
 	for _, s := range streams {
 		delivered += len(s.delivered)
 		if s.foreign != "" {
@@ -161,23 +186,38 @@ func (c *checker) sayWatched(streams []*watched) {
 			c.say(fail, "keep-alive", "Use a comment line, which every client skips: events with data that are no notification make clients fail.", "%s", s.asEvent)
 		}
 		if s.over {
+			over++
+		}
+		if s.over && !s.goodbye {
 			c.say(warn, "keep-alive", "If this was no restart, something cuts streams: a server's or a proxy's timeout.", "a stream ended while it was watched")
 		}
 	}
 	switch {
-	case c.trigger != "" && delivered == 0:
+	case triggered && delivered == 0 && over == len(streams):
+		c.say(skip, "delivery", "", "the server ended the streams before anything came")
+	case triggered && delivered == 0:
 		c.say(fail, "delivery", "What is acknowledged must be delivered. With several replicas, changes must reach all of them.", "the trigger ran, and nothing came within %v", c.timeout)
 	case delivered > 0 && !foreign:
 		c.say(ok, "delivery", "", "%d notifications, each within its filter", delivered)
 	}
-	if c.trigger != "" {
+	if triggered && over == 0 {
 		c.sayUnseen(streams)
 	}
+	if c.wait == 0 {
+		return
+	}
+	// The longest of the lives says most.
 	s := streams[0]
+	for _, other := range streams[1:] {
+		if s.keepAlive == 0 && (other.keepAlive > 0 || s.over && !other.over) {
+			s = other
+		}
+	}
 	switch {
-	case c.wait == 0:
 	case s.keepAlive > 0:
 		c.say(ok, "keep-alive", "", "a comment after %v", s.keepAlive.Round(100*time.Millisecond))
+	case s.goodbye:
+		c.say(skip, "keep-alive", "", "the server ended the stream with its result after %v, before a keep-alive", s.lived.Round(100*time.Millisecond))
 	case !s.over:
 		c.say(warn, "keep-alive", "Send a comment line after 15 s of silence: load balancers and proxies cut a silent stream after 60 s, and clients cannot tell a dead connection.", "nothing within %v of silence", c.wait)
 	}

@@ -32,6 +32,7 @@ func (c *checker) checkMethods(ctx context.Context) {
 		}
 		allow := strings.Join(r.header.Values("Allow"), ", ")
 		switch {
+		case c.full(method, r):
 		case r.stream || r.status < 300:
 			c.say(warn, method, advice, "%s: an older revision's stream or session", r.describe())
 		case r.status != http.StatusMethodNotAllowed:
@@ -128,6 +129,7 @@ func (c *checker) judge(check string, w wrong, r *raw) bool {
 		m, _ = r.message(c.timeout)
 	}
 	switch {
+	case c.full(check, r):
 	case r.stream && m.err == nil:
 		c.say(fail, check, w.why, "it opened a stream")
 	case r.stream || r.status < 300 && m.err != nil:
@@ -167,6 +169,7 @@ func (c *checker) checkNegotiation(ctx context.Context) {
 			continue
 		}
 		switch {
+		case c.full(tt.check, r):
 		case r.stream, r.status < 300:
 			c.say(tt.bad, tt.check, tt.advice, "%s", r.describe())
 		case r.status != tt.status:
@@ -186,6 +189,7 @@ func (c *checker) checkOrigin(ctx context.Context) {
 	switch {
 	case err != nil:
 		c.say(warn, "foreign Origin", rebinding, "%v", err)
+	case c.full("foreign Origin", r):
 	case r.stream || r.status < 300:
 		c.say(fail, "foreign Origin", rebinding+" Answer 403 unless the origin is on a list.", "https://mcplisten-check.invalid was let in")
 	case r.status != http.StatusForbidden:
@@ -204,6 +208,7 @@ func (c *checker) checkOrigin(ctx context.Context) {
 	case err != nil:
 		c.say(warn, "foreign Host", rebinding, "%v", err)
 		return
+	case c.full("foreign Host", r):
 	case r.stream || r.status < 300:
 		c.say(warn, "foreign Host", "On a loopback listener, let in loopback names and those on a list: a rebound name stands in Host.", "mcplisten-check.invalid was let in on a loopback address")
 	default:
@@ -221,17 +226,65 @@ func isLoopback(host string) bool {
 // caused.
 var settle = 500 * time.Millisecond
 
-// alive reports whether a stream stays open for a while.
-func (r *raw) alive() bool {
+// state is what became of a stream.
+type state int
+
+const (
+	alive  state = iota
+	result       // the server said goodbye: with the result, as it may at any time
+	cut          // it ended without
+)
+
+// watch watches a stream for a while.
+func (r *raw) watch() state {
 	until := time.Now().Add(settle)
 	for {
-		switch _, o := r.next(time.Until(until)); o {
-		case ended:
-			return false
-		case late:
-			return true
+		switch m, o := r.message(time.Until(until)); {
+		case o == ended:
+			return cut
+		case o == late:
+			return alive
+		case m.goodbye():
+			return result
 		}
 	}
+}
+
+// openVictim opens a stream that others may bring to its end. It says so and returns
+// nil if it does not open.
+func (c *checker) openVictim(ctx context.Context, check, id string) *raw {
+	r, m, o, err := c.open(ctx, id, encode(c.honored))
+	switch {
+	case err != nil:
+		c.say(skip, check, "", "no stream to watch: %v", err)
+		return nil
+	case c.full(check, r):
+	case o != came || !m.isAck():
+		c.say(skip, check, "", "no stream to watch")
+	default:
+		return r
+	}
+	r.close()
+	return nil
+}
+
+// survives reports whether a stream lives on after something that must not end
+// it. It is not known where the server said goodbye, or where the control ended
+// too, a stream that nothing was done to: that is reported as skipped.
+func (c *checker) survives(ctx context.Context, check string, r, control *raw) (lives, known bool) {
+	switch r.watch() {
+	case alive:
+		return true, true
+	case result:
+		c.say(skip, check, "", "the server ended the stream with its result while it was watched: try again")
+		return false, false
+	}
+	c.look(ctx)
+	if control.watch() != alive {
+		c.say(skip, check, "", "streams are cut here that nothing was done to: something else ends them")
+		return false, false
+	}
+	return false, true
 }
 
 // checkEqualIDs opens two streams with one id.
@@ -242,32 +295,42 @@ func (c *checker) checkEqualIDs(ctx context.Context) {
 		c.say(skip, check, "", "the server honors nothing")
 		return
 	}
-	filter := encode(c.honored)
-	a, first, o, err := c.open(ctx, "1", filter)
-	if err != nil {
-		c.say(warn, check, advice, "%v", err)
+	control := c.openVictim(ctx, check, `"check-control"`)
+	if control == nil {
+		return
+	}
+	defer control.close()
+	a := c.openVictim(ctx, check, "1")
+	if a == nil {
 		return
 	}
 	defer a.close()
-	b, second, p, err := c.open(ctx, "1", filter)
+	b, m, o, err := c.open(ctx, "1", encode(c.honored))
 	if err != nil {
 		c.say(warn, check, advice, "%v", err)
 		return
 	}
 	defer b.close()
 	switch {
-	case o != came || !first.isAck():
-		c.say(skip, check, "", "the first one does not open")
-	case p != came || !second.isAck():
+	case c.full(check, b):
+		return
+	case o != came || !m.isAck():
 		c.say(fail, check, advice, "the second one is not opened: %s", b.describe())
-	case !a.alive():
+		return
+	}
+	switch lives, known := c.survives(ctx, check, a, control); {
+	case !known:
+		return
+	case !lives:
 		c.say(fail, check, advice, "the second one ends the first")
+		return
+	}
+	b.close()
+	switch lives, known := c.survives(ctx, check, a, control); {
+	case !known:
+	case !lives:
+		c.say(fail, check, advice, "the end of the second one ends the first")
 	default:
-		b.close()
-		if !a.alive() {
-			c.say(fail, check, advice, "the end of the second one ends the first")
-			return
-		}
 		c.say(ok, check, "", "both live, and the end of one leaves the other")
 	}
 }
@@ -279,9 +342,13 @@ func (c *checker) checkForeignCancel(ctx context.Context) {
 		c.say(skip, check, "", "the server honors nothing")
 		return
 	}
-	a, m, o, err := c.open(ctx, `"check-cancel"`, encode(c.honored))
-	if err != nil || o != came || !m.isAck() {
-		c.say(skip, check, "", "no stream to cancel")
+	control := c.openVictim(ctx, check, `"check-control"`)
+	if control == nil {
+		return
+	}
+	defer control.close()
+	a := c.openVictim(ctx, check, `"check-cancel"`)
+	if a == nil {
 		return
 	}
 	defer a.close()
@@ -293,14 +360,18 @@ func (c *checker) checkForeignCancel(ctx context.Context) {
 		return
 	}
 	defer r.close()
+	if c.full(check, r) {
+		return
+	}
 	if r.status != http.StatusAccepted {
 		c.say(warn, check, "Answer 202: the official Go client drops its other streams on an error here.", "%s", r.describe())
 	}
 	anonymous := c.access.token == "" && len(c.access.headers) == 0
-	switch alive := a.alive(); {
-	case !alive && anonymous:
+	switch lives, known := c.survives(ctx, check, a, control); {
+	case !known:
+	case !lives && anonymous:
 		c.say(fail, check, "Who guesses an id must not end a stranger's stream. Over HTTP the end of the request is the cancellation.", "a POST from another connection ended a stream")
-	case !alive:
+	case !lives:
 		c.say(note, check, "", "a POST with the same credentials ended the stream")
 	case r.status == http.StatusAccepted:
 		c.say(ok, check, "", "202, and no other connection's stream is ended")

@@ -9,24 +9,44 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/mcplisten/mcplisten/client"
 	"github.com/mcplisten/mcplisten/core"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asServer in the environment makes the test binary the program, for the directory
+// that it names.
+const asServer = "STDIO_TEST_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(asServer); dir != "" {
+		if err := run(context.Background(), dir, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds waiting for something to happen. It is never waited for in full
 // unless a test fails.
 const patience = 30 * time.Second
 
-type client struct {
+// settled is for how long a test waits for what must not come. The SDK tells of a
+// change after 10 ms without another.
+const settled = 100 * time.Millisecond
+
+type peer struct {
 	t     *testing.T
 	dir   string
 	in    *io.PipeWriter
@@ -35,13 +55,13 @@ type client struct {
 	stop  context.CancelFunc
 }
 
-func serve(t *testing.T, files ...string) *client {
+func serve(t *testing.T, files ...string) *peer {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &client{t: t, dir: dir, lines: make(chan string, 1000), ended: make(chan error, 1)}
+	c := &peer{t: t, dir: dir, lines: make(chan string, 1000), ended: make(chan error, 1)}
 	for _, name := range files {
 		c.write(name, "new")
 	}
@@ -71,16 +91,16 @@ func serve(t *testing.T, files ...string) *client {
 	return c
 }
 
-func (c *client) write(name, text string) {
+func (c *peer) write(name, text string) {
 	c.t.Helper()
 	if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-func (c *client) uri(name string) string { return "file://" + filepath.Join(c.dir, name) }
+func (c *peer) uri(name string) string { return "file://" + filepath.Join(c.dir, name) }
 
-func (c *client) request(id int, method string, params map[string]any) {
+func (c *peer) request(id int, method string, params map[string]any) {
 	c.t.Helper()
 	params["_meta"] = map[string]any{core.MetaProtocolVersion: core.ProtocolVersion, core.MetaClientCapabilities: map[string]any{}}
 	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
@@ -93,7 +113,7 @@ func (c *client) request(id int, method string, params map[string]any) {
 }
 
 // await reads lines until one holds all the parts, and returns it.
-func (c *client) await(parts ...string) string {
+func (c *peer) await(parts ...string) string {
 	c.t.Helper()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
@@ -146,6 +166,89 @@ func TestListReadListen(t *testing.T) {
 	_ = c.in.Close()
 	if err := <-c.ended; err != nil {
 		t.Errorf("run: %v", err)
+	}
+}
+
+// All that a client gets unasked is of a subscription. The SDK's server, behind, would
+// tell every client of the list.
+func TestNothingUnasked(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	const id = `"io.modelcontextprotocol/subscriptionId":1`
+	c.request(1, core.MethodListen, map[string]any{"notifications": map[string]any{"resourcesListChanged": true}})
+	c.await(core.MethodAcknowledged, id)
+	for i := range 3 {
+		c.write(fmt.Sprint("new", i), "new")
+		told := false
+		for quiet := time.After(settled); quiet != nil || !told; {
+			select {
+			case line := <-c.lines:
+				told = told || strings.Contains(line, core.MethodResourcesListChanged)
+				if !strings.Contains(line, id) {
+					t.Fatalf("of no subscription: %s", line)
+				}
+			case <-quiet:
+				quiet = nil
+			}
+		}
+	}
+}
+
+// An older client, which initializes and does not subscribe, is told of the list by
+// the SDK's server.
+func TestOlderClient(t *testing.T) {
+	t.Parallel()
+	c := serve(t)
+	if _, err := io.WriteString(c.in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",`+
+		`"capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`+"\n"+
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+
+		`{"jsonrpc":"2.0","id":2,"method":"ping"}`+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	c.await(`"id":1`, `"result"`)
+	c.await(`"id":2`, `"result"`)
+	c.write("a.txt", "new")
+	if line := c.await(core.MethodResourcesListChanged); strings.Contains(line, "subscriptionId") {
+		t.Errorf("an older client got %s", line)
+	}
+}
+
+// Our own client follows the program without ever giving up a stream.
+func TestFollowed(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	server := client.Command(func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), asServer+"="+dir, "GORACE=atexit_sleep_ms=0")
+		return cmd
+	})
+	f, err := client.Follow(ctx, server, core.Filter{ResourcesListChanged: true},
+		client.WithOnRetry(func(r client.Retry) { t.Errorf("a stream ended: %v", r.End) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	created := 0
+	for n := range f.Notifications() {
+		if n.Kind != client.Started && n.Kind != client.Resources {
+			t.Errorf("got %v", n)
+		}
+		if created == 3 {
+			f.Close()
+			continue
+		}
+		created++
+		<-time.After(settled)
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(created)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if end := f.End(); end.Cause != client.Local || created != 3 {
+		t.Errorf("after %d files it ended: %v", created, end)
 	}
 }
 
