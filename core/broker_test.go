@@ -977,7 +977,11 @@ func TestStrangeMessages(t *testing.T) {
 		{"an unknown kind", `{"v":1,"node":"n","kinds":["notifications/skills/list_changed"]}`, all, false},
 		{"a newer version", `{"v":2,"node":"n"}`, all, false},
 		{"a newer version with other types", `{"node":{"name":"n"},"kinds":7,"v":2,"uris":{"a":1},"to":"x"}`, all, false},
-		{"nobody's audience", `{"v":1,"node":"n","to":{},"kinds":["notifications/tools/list_changed"]}`, "", false},
+		{"a newer version's beat", `{"v":2,"node":"n","beat":true}`, "", false},
+		{"a newer version's beat after messages", `{"v":2,"node":"n","beat":true,"seq":7}`, all, false},
+		{"several publishes", `{"v":1,"node":"n","kinds":["notifications/tools/list_changed"],"then":[{"kinds":[]},{"kinds":[]}]}`, "tools", false},
+		{"a bad second publish", `{"v":1,"node":"n","kinds":["notifications/tools/list_changed"],"then":[{"uris":[""]}]}`, "", true},
+		{"an audience of a kind that is not known", `{"v":1,"node":"n","to":{"groups":["g"]},"kinds":["notifications/tools/list_changed"]}`, all, false},
 		{"others' audience", `{"v":1,"node":"n","to":{"principals":["Ym9i"]},"kinds":["notifications/tools/list_changed"]}`, "", false},
 		{"empty", ``, "", true},
 		{"no JSON", `tools`, "", true},
@@ -1231,4 +1235,45 @@ func brokerModel(t *testing.T, rnd *rand.Rand) {
 			t.Errorf("node %d ends with %+v, want connected and nothing unsent", i, st)
 		}
 	}
+}
+
+// TestACancellationDoesNotComeLate: after an outage it might end another stream that
+// has the same id by then.
+func TestACancellationDoesNotComeLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 2, core.Config{GapSpread: -1})
+		synctest.Wait()
+		c.nodes[0].cut(true)
+		c.hubs[0].Cancel("alice", idOf(t, "1")) // is tried, and not taken
+		synctest.Wait()
+		c.hubs[0].Cancel("alice", idOf(t, "1")) // comes while the broker is known to be away
+		s := listen(t, c.hubs[1], "1", allLists, principal("alice"))
+		c.nodes[0].cut(false)
+		advance(time.Minute)
+		if got := c.hubs[1].Stats().Open; got != 1 {
+			t.Fatalf("%d streams are open, want the one that came later", got)
+		}
+		s.close()
+	})
+}
+
+// TestASlowBrokerGetsFewMessages, however many traced publishes there are.
+func TestASlowBrokerGetsFewMessages(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 2, core.Config{GapSpread: -1, Observer: new(tracingObserver)})
+		synctest.Wait()
+		c.nodes[0].onSend(func([]byte) error { <-time.After(20 * time.Millisecond); return nil }, nil)
+		s := listen(t, c.hubs[1], "1", uriFilter("last:"))
+		before := c.took()
+		for i := range 1000 {
+			publish(t, c.hubs[0], core.ResourceUpdated("u:"+strconv.Itoa(i)))
+		}
+		publish(t, c.hubs[0], core.ResourceUpdated("last:"))
+		advance(200 * time.Millisecond)
+		wantTold(t, s, "the stream", "updated last:")
+		if n := c.took() - before; n > 10 {
+			t.Errorf("1,001 publishes became %d messages, want few", n)
+		}
+		s.close()
+	})
 }

@@ -113,7 +113,7 @@ func (l *link) carry(origin any) (carried string) {
 // send sends what is in the outbox, one message after another, and keeps it where
 // the broker does not take it.
 func (l *link) send() {
-	wait := brokerRetryFirst
+	wait, failing := brokerRetryFirst, false
 	beat := time.NewTicker(brokerBeat)
 	defer beat.Stop()
 	for {
@@ -138,6 +138,14 @@ func (l *link) send() {
 		default:
 		}
 		err := l.sendOne(item)
+		if (err != nil) != failing {
+			failing = err != nil
+			if failing {
+				l.hub.log.Warn("mcplisten: the broker does not take changes, which are kept", "error", err)
+			} else {
+				l.hub.log.Info("mcplisten: the broker takes changes again")
+			}
+		}
 		switch {
 		case err == nil:
 			l.outbox.taken()
@@ -284,12 +292,12 @@ func (l *link) apply(m nodeMessage) {
 	if m.All {
 		l.gap()
 	}
-	changes := m.changes()
-	if len(changes) == 0 {
-		return
+	for _, part := range m.parts() {
+		if changes := part.changes(); len(changes) > 0 {
+			// A panicking Matcher has been logged and has lost nothing.
+			_, _ = l.hub.apply(l.carried(part.Origin), m.audience(), changes)
+		}
 	}
-	// A panicking Matcher has been logged and has lost nothing.
-	_, _ = l.hub.apply(l.carried(m.Origin), m.audience(), changes)
 }
 
 // carried returns the context for an origin that has travelled.

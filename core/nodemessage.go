@@ -1,7 +1,8 @@
 // Node messages: what hubs tell each other through a broker. Nodes of two versions
 // run side by side during a deploy, so a message has a version, members that a
 // node does not know are ignored, and what it cannot understand counts as a
-// change of everything.
+// change of everything. So a member that narrows what is said needs a new version;
+// v, node, seq, hello and beat mean the same in all of them.
 
 package core
 
@@ -23,13 +24,20 @@ type nodeMessage struct {
 	Node    string `json:"node"`
 	Seq     uint64 `json:"seq,omitempty"` // how many messages but beats the node has sent, this one included
 
-	Kinds  []string      `json:"kinds,omitempty"` // methods of list kinds
-	URIs   []string      `json:"uris,omitempty"`  // updated resources
-	All    bool          `json:"all,omitempty"`   // everything changed
-	To     *nodeAudience `json:"to,omitempty"`    // nil: everybody
-	Origin string        `json:"origin,omitempty"`
+	nodeChanges
+	Then   []nodeChanges `json:"then,omitempty"` // changes of other publishes
+	All    bool          `json:"all,omitempty"`  // everything changed
+	To     *nodeAudience `json:"to,omitempty"`   // nil: everybody
 	Cancel *nodeCancel   `json:"cancel,omitempty"`
 	Hello  bool          `json:"hello,omitempty"` // the other nodes are to say how many they have sent
+	Beat   bool          `json:"beat,omitempty"`  // it says nothing else
+}
+
+// nodeChanges are the changes of one publish.
+type nodeChanges struct {
+	Kinds  []string `json:"kinds,omitempty"` // methods of list kinds
+	URIs   []string `json:"uris,omitempty"`  // updated resources
+	Origin string   `json:"origin,omitempty"`
 }
 
 // nodeAudience is an Audience. Names are base64: they are the application's, and
@@ -45,8 +53,8 @@ type nodeCancel struct {
 	ID        []byte `json:"id"` // the id's exact bytes
 }
 
-func newNodeMessage(to Audience, changes []Change, origin string) nodeMessage {
-	m := nodeMessage{Origin: origin}
+func newNodeMessage(to Audience, changes []unsentChange) nodeMessage {
+	var m nodeMessage
 	if !to.Everyone() {
 		m.To = new(nodeAudience)
 		for _, name := range to.principals {
@@ -57,25 +65,38 @@ func newNodeMessage(to Audience, changes []Change, origin string) nodeMessage {
 			m.To.Prefix = &prefix
 		}
 	}
-	for _, c := range changes {
+	part := &m.nodeChanges
+	for i, c := range changes {
+		switch {
+		case i == 0:
+			part.Origin = c.origin
+		case c.origin != part.Origin:
+			m.Then = append(m.Then, nodeChanges{Origin: c.origin})
+			part = &m.Then[len(m.Then)-1]
+		}
 		if c.Kind == KindResourceUpdated {
-			m.URIs = append(m.URIs, c.URI)
+			part.URIs = append(part.URIs, c.URI)
 		} else {
-			m.Kinds = append(m.Kinds, c.Kind.Method())
+			part.Kinds = append(part.Kinds, c.Kind.Method())
 		}
 	}
 	return m
 }
 
+// parts returns the changes, publish by publish.
+func (m nodeMessage) parts() []nodeChanges {
+	return append([]nodeChanges{m.nodeChanges}, m.Then...)
+}
+
 // isBeat reports whether the message says nothing but how many came before it.
 func (m nodeMessage) isBeat() bool {
-	return !m.All && m.Cancel == nil && len(m.Kinds) == 0 && len(m.URIs) == 0
+	return !m.All && m.Cancel == nil && len(m.Kinds) == 0 && len(m.URIs) == 0 && len(m.Then) == 0
 }
 
 // encode returns the message's bytes. What would be too large for other nodes to
 // look at becomes the change of everything.
 func (m nodeMessage) encode() ([]byte, error) {
-	m.Version = nodeVersion
+	m.Version, m.Beat = nodeVersion, m.isBeat()
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false) // URIs have many &
@@ -96,20 +117,29 @@ func decodeNodeMessage(data []byte) (nodeMessage, error) {
 	}
 	var m nodeMessage
 	err := json.Unmarshal(data, &m)
-	if m.Version > nodeVersion { // known even where another member has another type by then
-		return nodeMessage{Node: m.Node, All: true}, nil
+	if m.Version > nodeVersion {
+		// These members are the same in all versions, and are read even where another
+		// one has another type by then.
+		newer := nodeMessage{Node: m.Node, Seq: m.Seq, Hello: m.Hello, Beat: m.Beat}
+		newer.All = !m.Beat
+		return newer, nil
 	}
 	if err != nil || m.Version < 1 || m.Node == "" {
 		return nodeMessage{}, errNodeMessage
 	}
-	for _, method := range m.Kinds {
-		if _, known := listKind(method); !known {
-			m.All = true
-		}
+	if m.To != nil && len(m.To.Principals) == 0 && m.To.Prefix == nil {
+		m.All = true // an audience of a kind that is not known: nobody sends to nobody
 	}
-	for _, uri := range m.URIs {
-		if ResourceUpdated(uri).validate() != nil {
-			return nodeMessage{}, errNodeMessage
+	for _, part := range m.parts() {
+		for _, method := range part.Kinds {
+			if _, known := listKind(method); !known {
+				m.All = true
+			}
+		}
+		for _, uri := range part.URIs {
+			if ResourceUpdated(uri).validate() != nil {
+				return nodeMessage{}, errNodeMessage
+			}
 		}
 	}
 	if c := m.Cancel; c != nil {
@@ -134,15 +164,24 @@ func (m nodeMessage) audience() Audience {
 	return Principals(names...)
 }
 
-// changes returns the changes in the message that this node knows.
+// changes returns all changes in the message that this node knows.
 func (m nodeMessage) changes() []Change {
-	changes := make([]Change, 0, len(m.Kinds)+len(m.URIs))
-	for _, method := range m.Kinds {
+	var changes []Change
+	for _, part := range m.parts() {
+		changes = append(changes, part.changes()...)
+	}
+	return changes
+}
+
+// changes returns those that this node knows.
+func (c nodeChanges) changes() []Change {
+	changes := make([]Change, 0, len(c.Kinds)+len(c.URIs))
+	for _, method := range c.Kinds {
 		if k, known := listKind(method); known {
 			changes = append(changes, Change{Kind: k})
 		}
 	}
-	for _, uri := range m.URIs {
+	for _, uri := range c.URIs {
 		changes = append(changes, ResourceUpdated(uri))
 	}
 	return changes

@@ -15,8 +15,9 @@ import (
 func TestNodeMessageComesBack(t *testing.T) {
 	t.Parallel()
 	changes := []Change{ToolsListChanged(), PromptsListChanged(), ResourcesListChanged(), ResourceUpdated("file:///ü?a=1&b=<2>"), ResourceUpdated("\u2028\x00")}
-	for _, to := range []Audience{{}, Principals(), Principals("a", "\xff"), PrincipalPrefix(""), PrincipalPrefix("\xfe/")} {
-		sent := newNodeMessage(to, changes, "origin")
+	unsent := []unsentChange{{changes[0], "first"}, {changes[1], "first"}, {changes[2], "second"}, {changes[3], ""}, {changes[4], "first"}}
+	for _, to := range []Audience{{}, Principals("a", "\xff"), PrincipalPrefix(""), PrincipalPrefix("\xfe/")} {
+		sent := newNodeMessage(to, unsent)
 		sent.Node, sent.Seq = "n", 3
 		data, err := sent.encode()
 		if err != nil {
@@ -26,7 +27,13 @@ func TestNodeMessageComesBack(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", data, err)
 		}
-		if !slices.Equal(got.changes(), changes) || got.Origin != "origin" || got.Node != "n" || got.Seq != 3 || got.isBeat() {
+		var parts []unsentChange
+		for _, part := range got.parts() {
+			for _, c := range part.changes() {
+				parts = append(parts, unsentChange{c, part.Origin})
+			}
+		}
+		if !slices.Equal(got.changes(), changes) || !slices.Equal(parts, unsent) || got.Node != "n" || got.Seq != 3 || got.isBeat() {
 			t.Errorf("sent %+v\ngot  %+v", sent, got)
 		}
 		if !reflect.DeepEqual(got.audience(), to) {
@@ -87,7 +94,7 @@ func TestNodeMessagesFit(t *testing.T) {
 	if o.unsent() != 0 || o.bytes != 0 || o.count != 0 {
 		t.Errorf("an empty outbox counts %d changes and %d bytes", o.count, o.bytes)
 	}
-	data, err := newNodeMessage(Principals("a"), []Change{ResourceUpdated(strings.Repeat("x", maxNodeMessage))}, "").encode()
+	data, err := newNodeMessage(Principals("a"), []unsentChange{{ResourceUpdated(strings.Repeat("x", maxNodeMessage)), ""}}).encode()
 	if err != nil || !bytes.Contains(data, []byte(`"all":true`)) || len(data) > 100 {
 		t.Errorf("a message that is too large became %.100q (%v)", data, err)
 	}
@@ -151,7 +158,7 @@ func FuzzNodeMessage(f *testing.F) {
 
 // BenchmarkForeignChange is what a change that nobody here listens to costs a node.
 func BenchmarkForeignChange(b *testing.B) {
-	m := newNodeMessage(Audience{}, []Change{ResourceUpdated("https://example.com/orders/4711")}, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	m := newNodeMessage(Audience{}, []unsentChange{{ResourceUpdated("https://example.com/orders/4711"), "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}})
 	m.Node, m.Seq = "0123456789abcdef", 4711
 	data, err := m.encode()
 	if err != nil {

@@ -79,24 +79,18 @@ func (o *outbox) addAll() bool {
 	return !o.closed
 }
 
-// addCancel takes in a cancellation, unless there are too many.
+// addCancel takes in a cancellation, unless there are too many or the broker is away:
+// it is a courtesy, and must not come late.
 func (o *outbox) addCancel(c nodeCancel) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.closed {
-		o.putCancel(c)
-	}
-}
-
-// The put methods are the add methods with the lock held, and after close.
-
-func (o *outbox) putCancel(c nodeCancel) {
-	if len(o.cancels) < maxCancels {
+	if !o.closed && !o.failing && len(o.cancels) < maxCancels {
 		o.cancels = append(o.cancels, c)
 		signal(o.wake)
 	}
 }
 
+// put is add with the lock held, and after close.
 func (o *outbox) put(to Audience, changes []Change, origin string) {
 	if o.all || len(changes) == 0 {
 		return
@@ -156,13 +150,12 @@ func (o *outbox) take() (nodeMessage, bool) {
 		return nodeMessage{All: true}, true
 	}
 	g := o.groups[0]
-	changes, size := make([]Change, 0, min(len(g.changes), 16)), 0
-	origin := g.changes[0].origin
+	changes, size := make([]unsentChange, 0, min(len(g.changes), 16)), 0
 	for _, c := range g.changes {
-		if size += c.size(); c.origin != origin || size > perMessage && len(changes) > 0 {
+		if size += c.size(); size > perMessage && len(changes) > 0 {
 			break
 		}
-		changes = append(changes, c.Change)
+		changes = append(changes, c)
 		delete(g.has, c.Change)
 		o.count--
 		o.bytes -= c.size()
@@ -172,7 +165,7 @@ func (o *outbox) take() (nodeMessage, bool) {
 		o.bytes -= len(g.key)
 		delete(o.byKey, g.key)
 	}
-	return newNodeMessage(g.to, changes, origin), true
+	return newNodeMessage(g.to, changes), true
 }
 
 // taken says that the broker has the message that was taken out last.
@@ -202,9 +195,9 @@ func (o *outbox) putBack(m nodeMessage) {
 	if m.All {
 		o.everything()
 	}
-	if m.Cancel != nil {
-		o.putCancel(*m.Cancel)
-	}
+	// A cancellation is about a stream of its time: after an outage it might end
+	// another one with the same id.
+	o.cancels = nil
 	o.put(m.audience(), m.changes(), "")
 }
 

@@ -74,7 +74,7 @@ var (
 // Send publishes msg and waits until the server has confirmed that it came so far.
 // Without a connection it fails at once.
 func (b *Broker) Send(ctx context.Context, msg []byte) error {
-	before := b.nc.Stats().Reconnects
+	before, said := b.nc.Stats().Reconnects, b.nc.LastError()
 	if !b.nc.IsConnected() {
 		// The client would keep it and send it some time, or drop it.
 		return errNotConnected
@@ -92,7 +92,13 @@ func (b *Broker) Send(ctx context.Context, msg []byte) error {
 	if b.nc.Stats().Reconnects != before {
 		return errReconnected
 	}
-	return b.forbidden("Publish")
+	// The server tells nobody but the connection that the user may not publish to a
+	// subject, and the connection keeps the last error only: what came while this
+	// message was on its way may have taken the place of its own.
+	if err := b.nc.LastError(); err != said && errors.Is(err, nats.ErrPermissionViolation) { //nolint:errorlint // the same value, not a like one
+		return fmt.Errorf("mcpnats: publishing: %w", err)
+	}
+	return nil
 }
 
 // flush waits until the server has seen all that was sent to it.
@@ -102,22 +108,12 @@ func (b *Broker) flush(ctx context.Context, timeout time.Duration) error {
 	return b.nc.FlushWithContext(ctx)
 }
 
-// forbidden returns the error of a server that does not let the user publish or
-// subscribe to the subject. It tells nobody but the connection.
-func (b *Broker) forbidden(what string) error {
-	err := b.nc.LastError()
-	if errors.Is(err, nats.ErrPermissionViolation) &&
-		strings.Contains(strings.ToLower(err.Error()), strings.ToLower(fmt.Sprintf("%s to %q", what, b.subject))) {
-		return fmt.Errorf("mcpnats: %w", err)
-	}
-	return nil
-}
-
 // Receive subscribes and passes messages on until ctx or the connection ends.
 func (b *Broker) Receive(ctx context.Context, to core.BrokerReceiver) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	said := b.nc.LastError()
 	messages := make(chan *nats.Msg, waiting)
 	changed := b.nc.StatusChanged()
 	defer b.nc.RemoveStatusListener(changed)
@@ -128,7 +124,7 @@ func (b *Broker) Receive(ctx context.Context, to core.BrokerReceiver) error {
 	defer func() { _ = sub.Unsubscribe() }() // it fails where the connection has ended, and the subscription with it
 	check := time.NewTicker(b.checkEvery)
 	defer check.Stop()
-	r := reception{broker: b, sub: sub, to: to}
+	r := reception{broker: b, sub: sub, to: to, said: said}
 	for {
 		// The state comes first: a message that came over a new connection is no
 		// proof that the ones before it came over the old one.
@@ -152,6 +148,7 @@ type reception struct {
 	broker *Broker
 	sub    *nats.Subscription
 	to     core.BrokerReceiver
+	said   error // the connection's last error before the subscription
 
 	connected  bool
 	reconnects uint64 // of the connection that it is connected over
@@ -198,14 +195,30 @@ func (r *reception) look(ctx context.Context) error {
 	case !answered:
 		r.lost()
 		return nil // the next change of its state, or the next check, shows more
-	case r.connected:
-		return nil
 	}
-	if err := r.broker.forbidden("Subscription"); err != nil {
+	if err := r.forbidden(); err != nil {
 		return err
+	}
+	if r.connected {
+		return nil
 	}
 	r.connected, r.reconnects = true, reconnects
 	r.to.Connected()
+	return nil
+}
+
+// forbidden returns the error of a server that does not let the user subscribe, or
+// does not any more. The connection keeps an error until it reconnects, so one from
+// before the subscription says nothing.
+func (r *reception) forbidden() error {
+	err := r.broker.nc.LastError()
+	if err == r.said || !errors.Is(err, nats.ErrPermissionViolation) { //nolint:errorlint // the same value, not a like one
+		return nil
+	}
+	denied := fmt.Sprintf("subscription to %q", strings.ToLower(r.broker.subject))
+	if strings.Contains(strings.ToLower(err.Error()), denied) {
+		return fmt.Errorf("mcpnats: %w", err)
+	}
 	return nil
 }
 
