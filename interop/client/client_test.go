@@ -193,6 +193,13 @@ func TestServers(t *testing.T) {
 
 			wire := &recorder{}
 			s, err := client.Listen(ctx, r.url, filter, client.WithKeepAlive(0), client.WithHTTPClient(&http.Client{Transport: wire}))
+			for range 5 { // mcp-go now and then answers with the result at once, where the stream before has just been closed
+				if v := (*client.ViolationError)(nil); server.name != "mcpgo" || !errors.As(err, &v) || v.Rule != client.BeforeAck {
+					break
+				}
+				wire = &recorder{}
+				s, err = client.Listen(ctx, r.url, filter, client.WithKeepAlive(0), client.WithHTTPClient(&http.Client{Transport: wire}))
+			}
 			if err != nil {
 				t.Fatalf("Listen: %v", err)
 			}
