@@ -56,6 +56,7 @@ type raw struct {
 
 	events chan sse.Event // closed at the end of the stream
 	cancel context.CancelFunc
+	fate   state // what watch has seen so far
 }
 
 func (r *raw) close() {

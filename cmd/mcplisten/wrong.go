@@ -235,8 +235,15 @@ const (
 	cut          // it ended without
 )
 
-// watch watches a stream for a while.
+// watch watches a stream for a while. It stays what it was once it has ended.
 func (r *raw) watch() state {
+	if r.fate == alive {
+		r.fate = r.watchOn()
+	}
+	return r.fate
+}
+
+func (r *raw) watchOn() state {
 	until := time.Now().Add(settle)
 	for {
 		switch m, o := r.message(time.Until(until)); {
@@ -347,33 +354,63 @@ func (c *checker) checkForeignCancel(ctx context.Context) {
 		return
 	}
 	defer control.close()
-	a := c.openVictim(ctx, check, `"check-cancel"`)
+	a, status := c.cancelStranger(ctx, check)
 	if a == nil {
 		return
 	}
-	defer a.close()
-	body := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"check-cancel","_meta":{` +
-		`"io.modelcontextprotocol/protocolVersion":"` + core.ProtocolVersion + `","io.modelcontextprotocol/clientCapabilities":{}}}}`
-	r, err := c.send(ctx, request{body: body, header: map[string]string{"Mcp-Method": core.MethodCancelled}})
-	if err != nil {
-		c.say(warn, check, "", "%v", err)
-		return
-	}
-	defer r.close()
-	if c.full(check, r) {
-		return
-	}
-	if r.status != http.StatusAccepted {
-		c.say(warn, check, "Answer 202: the official Go client drops its other streams on an error here.", "%s", r.describe())
+	defer func() { a.close() }()
+	// A server may end a stream with its result just then. One that does so each time, and
+	// to this stream alone, does it because of the message.
+	thrice := false
+	for try := 1; !thrice && a.watch() == result && control.watch() == alive; try++ {
+		if thrice = try == 3; thrice {
+			break
+		}
+		a.close()
+		again, _ := c.cancelStranger(ctx, check)
+		if again == nil {
+			return
+		}
+		a = again
 	}
 	anonymous := c.access.token == "" && len(c.access.headers) == 0
-	switch lives, known := c.survives(ctx, check, a, control); {
+	lives, known := false, true
+	if !thrice {
+		lives, known = c.survives(ctx, check, a, control)
+	}
+	switch {
 	case !known:
 	case !lives && anonymous:
 		c.say(fail, check, "Who guesses an id must not end a stranger's stream. Over HTTP the end of the request is the cancellation.", "a POST from another connection ended a stream")
 	case !lives:
 		c.say(note, check, "", "a POST with the same credentials ended the stream")
-	case r.status == http.StatusAccepted:
+	case status == http.StatusAccepted:
 		c.say(ok, check, "", "202, and no other connection's stream is ended")
 	}
+}
+
+// cancelStranger opens a stream and cancels it from another connection. It returns
+// the stream, nil where there is nothing to watch, and the status of the answer.
+func (c *checker) cancelStranger(ctx context.Context, check string) (a *raw, status int) {
+	a = c.openVictim(ctx, check, `"check-cancel"`)
+	if a == nil {
+		return nil, 0
+	}
+	body := `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"check-cancel","_meta":{` +
+		`"io.modelcontextprotocol/protocolVersion":"` + core.ProtocolVersion + `","io.modelcontextprotocol/clientCapabilities":{}}}}`
+	r, err := c.send(ctx, request{body: body, header: map[string]string{"Mcp-Method": core.MethodCancelled}})
+	if err != nil {
+		c.say(warn, check, "", "%v", err)
+		a.close()
+		return nil, 0
+	}
+	defer r.close()
+	if c.full(check, r) {
+		a.close()
+		return nil, 0
+	}
+	if r.status != http.StatusAccepted {
+		c.say(warn, check, "Answer 202: the official Go client drops its other streams on an error here.", "%s", r.describe())
+	}
+	return a, r.status
 }
