@@ -36,32 +36,39 @@ func TestCheck(t *testing.T) {
 		t.Run(server.name, func(t *testing.T) {
 			t.Parallel()
 			r := server.start(t)
-			out, err := exec.CommandContext(testContext(t), binary, "check", string(r.url), "--json", "--wait", "0", "--resource", "file:///a").Output()
-			var exit *exec.ExitError
-			if err != nil && !errors.As(err, &exit) {
-				t.Fatal(err)
+			failed, code := check(t, binary, string(r.url))
+			// mcp-go now and then answers a new listen with the result at once, and any check may meet it.
+			for try := 0; try < 5 && server.name == "mcpgo" && !slices.Equal(failed, failures[server.name]); try++ {
+				failed, code = check(t, binary, string(r.url))
 			}
-			var failed []string
-			for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
-				var f struct{ Level, Check, Found string }
-				if err := json.Unmarshal(lines.Bytes(), &f); err != nil {
-					t.Fatalf("%q: %v", lines.Text(), err)
-				}
-				if f.Level == "FAIL" {
-					failed = append(failed, f.Check)
-				}
-			}
-			slices.Sort(failed)
 			if want := failures[server.name]; !slices.Equal(failed, want) {
 				t.Errorf("failed:\n%s\nwant:\n%s", strings.Join(failed, "\n"), strings.Join(want, "\n"))
-			}
-			code := 0
-			if exit != nil {
-				code = exit.ExitCode()
 			}
 			if want := min(len(failed), 1); code != want {
 				t.Errorf("exit code %d, want %d", code, want)
 			}
 		})
 	}
+}
+
+// check returns the checks that fail at a server, sorted, and the exit code.
+func check(t *testing.T, binary, url string) (failed []string, code int) {
+	t.Helper()
+	out, err := exec.CommandContext(testContext(t), binary, "check", url, "--json", "--wait", "0", "--resource", "file:///a").Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		code = exit.ExitCode()
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+		var f struct{ Level, Check, Found string }
+		if err := json.Unmarshal(lines.Bytes(), &f); err != nil {
+			t.Fatalf("%q: %v", lines.Text(), err)
+		}
+		if f.Level == "FAIL" {
+			failed = append(failed, f.Check)
+		}
+	}
+	slices.Sort(failed)
+	return failed, code
 }
