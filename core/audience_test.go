@@ -68,7 +68,7 @@ func TestCoalescingDoesNotLeakBetweenPrincipals(t *testing.T) {
 					s.stall()
 				}
 				publish(t, hub, core.ResourceUpdated("/busy")) // all are now being written to
-				synctest.Wait()
+				settle()
 				for range 1000 {
 					for _, p := range []struct {
 						to      core.Audience
@@ -93,7 +93,7 @@ func TestCoalescingDoesNotLeakBetweenPrincipals(t *testing.T) {
 				for name, list := range streams {
 					for _, s := range list {
 						s.resume()
-						synctest.Wait()
+						settle()
 						wantSteps(t, s.take(), want[name]...)
 					}
 				}

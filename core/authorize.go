@@ -46,8 +46,7 @@ type Grant struct {
 	// each time that the keep-alive time has passed since the last answer (15 s
 	// where keep-alives are off), and before each keep-alive is written. An error,
 	// whatever it says, ends the subscription with its result and the reason
-	// revoked, and nothing that is pending is delivered. So does a panic. It runs on
-	// the subscription's goroutine; its context ends after 10 s, or when the
+	// revoked, and nothing that is pending is delivered. So does a panic. Its context ends after 10 s, or when the
 	// subscription is to end anyway. A Recheck that does not heed its context holds
 	// up the end of its subscription, and nothing else.
 	Recheck func(ctx context.Context) error

@@ -1,4 +1,4 @@
-// Batches: what one wake-up of a subscription writes.
+// Batches: what a subscription writes in one turn.
 
 package core
 
@@ -67,7 +67,17 @@ func (b *batch) takeObserved() {
 		return
 	}
 	b.taken = b.s.hub.deadlines.now()
-	b.oldest, b.coalesced, b.origins = o.oldest, o.coalesced, o.origins
+	for k := range o.oldest {
+		if b.oldest[k] == 0 {
+			b.oldest[k] = o.oldest[k]
+		}
+		b.coalesced[k] += o.coalesced[k]
+	}
+	if b.origins == nil {
+		b.origins = o.origins
+	} else {
+		b.origins = append(b.origins, o.origins[:min(len(o.origins), maxOrigins-len(b.origins))]...)
+	}
 	o.oldest, o.coalesced, o.origins = [NumKinds]int64{}, [NumKinds]int{}, nil
 }
 
@@ -100,6 +110,9 @@ func (b *batch) writePending() error {
 		}
 		s.mu.Lock()
 		set = b.from.takeWord(w)
+		if w == words-1 && b.from != &b.apart && s.pending.empty() {
+			b.takeObserved() // what came meanwhile was taken along
+		}
 		s.mu.Unlock()
 	}
 	for _, uri := range below {

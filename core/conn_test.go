@@ -301,6 +301,9 @@ type stream struct {
 	done   chan struct{}
 	end    core.End // once done is closed
 	passed any      // the panic that passed through Serve
+
+	started bool // with Start, not Serve
+	leave   atomic.Pointer[core.Subscription]
 }
 
 // opening changes how a stream is opened.
@@ -313,6 +316,11 @@ func principal(name string) opening {
 // stalled opens the stream with nobody reading.
 func stalled() opening {
 	return func(s *stream, _ *core.Opening, _ *context.Context) { s.stall() }
+}
+
+// withoutGoroutine serves the stream with Start.
+func withoutGoroutine() opening {
+	return func(s *stream, _ *core.Opening, _ *context.Context) { s.started = true }
 }
 
 // faulty opens the stream on a Conn whose step fails.
@@ -332,7 +340,13 @@ func inContext(f func(context.Context) context.Context) opening {
 func tryListen(tb testing.TB, hub *core.Hub, id, filter string, openings ...opening) (*stream, error) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &stream{conn: newConn(tb, id), cancel: cancel, done: make(chan struct{})}
+	s := &stream{conn: newConn(tb, id), done: make(chan struct{})}
+	s.cancel = func() {
+		cancel()
+		if sub := s.leave.Load(); sub != nil {
+			sub.Leave()
+		}
+	}
 	connected := 0
 	o := core.Opening{
 		Request: request(tb, hub, id, filter),
@@ -353,13 +367,25 @@ func tryListen(tb testing.TB, hub *core.Hub, id, filter string, openings ...open
 		tb.Errorf("Connect was called %d times, want once", connected)
 	}
 	s.sub = sub
+	tb.Cleanup(func() { s.close() })
+	if s.started {
+		sub.Start(func(e core.End) {
+			s.over.Store(true)
+			s.end = e
+			close(s.done)
+		})
+		s.leave.Store(sub)
+		if ctx.Err() != nil { // meanwhile
+			sub.Leave()
+		}
+		return s, nil
+	}
 	go func() {
 		defer close(s.done)
 		defer func() { s.passed = recover() }()
 		defer s.over.Store(true)
 		s.end = sub.Serve()
 	}()
-	tb.Cleanup(func() { s.close() })
 	return s, nil
 }
 
@@ -409,6 +435,14 @@ func shutdown(tb testing.TB, hub *core.Hub) {
 	if err := hub.Shutdown(context.Background()); err != nil {
 		tb.Errorf("Shutdown: %v", err)
 	}
+}
+
+// settle waits, under fake time, until nothing more happens by itself. While some
+// streams stall, others may wait a little for a writer.
+func settle() {
+	synctest.Wait()
+	time.Sleep(20 * time.Millisecond)
+	synctest.Wait()
 }
 
 // bubble runs f under fake time, in parallel with other tests.

@@ -4,11 +4,20 @@ package core
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
 // MaxBelow is the cap that tests of sub-resources go to.
 const MaxBelow = maxBelow
+
+// UnlimitWriters has every subscription that is roused run at once, also where all
+// others stall.
+func (h *Hub) UnlimitWriters() {
+	h.writers.mu.Lock()
+	defer h.writers.mu.Unlock()
+	h.writers.limit = math.MaxInt
+}
 
 // Leftovers names what the hub still holds of subscriptions; empty is nothing.
 func (h *Hub) Leftovers() string {
@@ -33,6 +42,11 @@ func (h *Hub) Leftovers() string {
 		note("armed timers", 1)
 	}
 	h.deadlines.mu.Unlock()
+	h.writers.mu.Lock()
+	for s := h.writers.first; s != nil; s = s.next {
+		note("in line", 1)
+	}
+	h.writers.mu.Unlock()
 	h.watches.mu.Lock()
 	note("watches", len(h.watches.byURI))
 	h.watches.mu.Unlock()

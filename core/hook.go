@@ -12,8 +12,7 @@ import (
 
 var errHookPanicked = errors.New("core: a hook panicked")
 
-// hook calls f, a call into the application on the goroutine of a live
-// subscription, and returns its error. A panic is logged and returned as an
+// hook calls f, a call into the application on behalf of a live subscription, and returns its error. A panic is logged and returned as an
 // error. The hub's locks must not be held.
 func (h *Hub) hook(name string, f func() error) error {
 	h.countHook(1)
@@ -21,7 +20,7 @@ func (h *Hub) hook(name string, f func() error) error {
 	return h.guard(name, f)
 }
 
-// guard is hook for calls on other goroutines.
+// guard is hook for all other calls.
 func (h *Hub) guard(name string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -41,8 +40,8 @@ func (h *Hub) countHook(n int64) {
 	}
 }
 
-// insideHook reports whether the calling goroutine is a live subscription's, and
-// inside a hook. Its stack is what tells where no context of the hook's is at
+// insideHook reports whether the calling goroutine is inside a hook that is called
+// on behalf of a live subscription. Its stack is what tells where no context of the hook's is at
 // hand.
 func insideHook() bool {
 	pcs := make([]uintptr, 64)

@@ -81,8 +81,8 @@ type Config struct {
 	// 3 s by default; negative for at once.
 	GapSpread time.Duration
 
-	// OnEnd is called once for each subscription that was acknowledged, on its
-	// own goroutine, after it has been released.
+	// OnEnd is called once for each subscription that was acknowledged, after it
+	// has been released.
 	OnEnd func(End)
 
 	// Logger gets one line at debug level for each ended subscription, a warning
@@ -104,6 +104,7 @@ type Hub struct {
 	serverInfo string // encoded, for results
 	log        *slog.Logger
 	deadlines  deadlines
+	writers    writers
 	watches    watches
 	link       *link // nil without a broker
 
@@ -114,7 +115,7 @@ type Hub struct {
 
 	serial  atomic.Uint64 // of the newest subscription
 	covered atomic.Uint64 // changes that the Matcher was asked for
-	hooks   atomic.Int64  // hooks running on goroutines of subscriptions
+	hooks   atomic.Int64  // hooks running on behalf of subscriptions
 	closing atomic.Bool   // set under mu
 
 	mu        sync.RWMutex
@@ -168,6 +169,7 @@ func NewHub(config Config) (*Hub, error) {
 		serverInfo: info,
 		log:        config.Logger,
 		deadlines:  deadlines{epoch: time.Now(), armed: never},
+		writers:    newWriters(),
 		watches:    watches{watcher: config.Watcher, byURI: make(map[string]*watch)},
 		byKey:      make(map[string]int),
 	}

@@ -63,6 +63,7 @@ type model struct {
 	hub     *core.Hub
 	watcher *watcher
 	matcher bool
+	stalls  bool // clients may stop reading
 	limit   int
 	ops     []string
 
@@ -122,6 +123,9 @@ func newModel(t *testing.T, seed uint64) *model {
 		config.Matcher = core.SubResources{}
 	}
 	m.hub = newHub(t, config)
+	if m.stalls = m.random.IntN(3) > 0; m.stalls {
+		m.hub.UnlimitWriters() // streams would wait for each other, for a time that the model does not know
+	}
 	return m
 }
 
@@ -169,7 +173,7 @@ func (m *model) step() {
 		m.open()
 	case n < 55:
 		m.publish(live)
-	case n < 65:
+	case n < 65 && m.stalls:
 		m.log("stall %s", s.id)
 		m.setGate(s, true)
 	case n < 78:
@@ -254,9 +258,12 @@ func (m *model) open() {
 		m.watchErr = errBroken
 	}
 	var openings []opening
-	if m.random.IntN(4) == 0 {
+	if m.stalls && m.random.IntN(4) == 0 {
 		s.gateShut = true
 		openings = append(openings, stalled())
+	}
+	if m.random.IntN(2) == 0 {
+		openings = append(openings, withoutGoroutine())
 	}
 	m.log("open %s %s, stalled %v, grant for %v, watch %v", id, requested, s.gateShut, m.grantFor, m.watchErr)
 

@@ -1,4 +1,4 @@
-// Publishing: marking every subscription that a change concerns, and waking it.
+// Publishing: marking every subscription that a change concerns, and rousing it.
 // Nothing here writes to a client or waits for one.
 
 package core
@@ -10,7 +10,7 @@ import (
 
 // Publish tells all subscriptions whose honored filter covers them of the
 // changes. It does no I/O and never waits for a client: it marks what is pending
-// and wakes the subscriptions' own goroutines. When it returns, every
+// and rouses the subscriptions. When it returns, every
 // subscription acknowledged before the call either delivers the changes or ends.
 //
 // It fails, and publishes nothing, if a change is malformed. ctx goes to the

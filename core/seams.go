@@ -9,8 +9,8 @@ import (
 
 // Conn is what a transport gives the hub to write to: the way to one client.
 //
-// The hub calls a Conn from one goroutine at a time and never after
-// [Subscription.Serve] has returned. The slices are valid only during the call.
+// The hub calls a Conn from one goroutine at a time, not always the same, and never
+// after [Subscription.Serve] has returned. A call may block. The slices are valid only during the call.
 type Conn interface {
 	// WriteMessage writes one JSON-RPC message. It may buffer until Flush.
 	WriteMessage(msg []byte) error
@@ -51,7 +51,7 @@ type Matcher interface {
 // has one that makes spans and metrics. A nil Observer costs nothing.
 //
 // Its methods are called from many goroutines. They should be quick: they hold
-// up the stream, or the publisher, that they are told of, and nobody else.
+// up the stream, or the publisher, that they are told of, and others for a moment.
 type Observer interface {
 	// Accepted is called when a request has passed every check, just before the
 	// acknowledgment is written. ctx is the request's. What it returns is told
@@ -113,7 +113,7 @@ type StreamObserver interface {
 }
 
 // Delivery is one batch of notifications: what was pending when the
-// subscription's goroutine woke up.
+// subscription had its turn.
 type Delivery struct {
 	Taken     time.Time           // when it was taken from what is pending
 	Sent      [NumKinds]int       // notifications written

@@ -1,6 +1,6 @@
-// Serving: what a subscription's own goroutine does. It is the only one that
-// writes to the Conn: the acknowledgment first, then batch by batch what is
-// pending, a keep-alive after silence, and at last the result.
+// Serving: what is done in a subscription's turns. Nothing else writes to the Conn:
+// the acknowledgment first, then batch by batch what is pending, a keep-alive after
+// silence, and at last the result.
 
 package core
 
@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 )
 
@@ -65,30 +66,126 @@ func (s *Subscription) observe(o Opening) error {
 
 // Serve delivers what is published until the subscription ends, and returns how
 // it ended. When it returns, everything of the subscription has been released
-// and its Conn is not used any more. It must be called exactly once.
+// and its Conn is not used any more. Serve or [Subscription.Start] must be called,
+// exactly once.
 //
-// A panic of the Conn passes through, after everything was released.
+// A panic of the Conn goes on in Serve, after everything was released.
 //
 // A goroutine keeps the stack that it once needed, and this one waits for as long
-// as the stream lives. So the way from here to the Conn has few and small frames:
-// what is only done once is in functions of its own that are not inlined.
-func (s *Subscription) Serve() (end End) {
-	end.Reason = Panicked // unless it returns
-	defer func() { s.release(&end) }()
+// as the stream lives. So it does nothing else: see [writers].
+func (s *Subscription) Serve() End {
+	done := make(chan *closing, 1)
+	s.start(func(c *closing) { done <- c })
+	var c *closing
+	select {
+	case c = <-done:
+	case <-s.ctx.Done():
+		s.rouse()
+		c = <-done
+	}
+	if c.panicked != nil {
+		panic(c.panicked)
+	}
+	return c.end
+}
+
+// Start is [Subscription.Serve] for a transport that has no goroutine to spare: it
+// returns at once, and calls ended, from another goroutine, when Serve would have
+// returned. A panic of the Conn is logged and goes no further. From Start on the
+// context of [Hub.Open] does not count any more, neither its end nor its values;
+// the transport must call [Subscription.Leave] when the client has gone.
+func (s *Subscription) Start(ended func(End)) {
+	opened := s.ctx
+	s.ctx, s.leave = context.WithCancel(context.Background())
+	if errors.Is(opened.Err(), context.Canceled) {
+		s.leave()
+		s.rouse()
+	}
+	s.start(func(c *closing) { s.leave(); ended(c.end) })
+}
+
+// Leave says that the client has gone: the subscription ends without a result. It
+// is only for a subscription that was started with [Subscription.Start], and does
+// not wait.
+func (s *Subscription) Leave() {
+	s.leave()
+	s.rouse()
+}
+
+// closing is the end of a subscription on its way to the transport.
+type closing struct {
+	end      End
+	panicked any // what the Conn panicked with
+}
+
+func (s *Subscription) start(closed func(*closing)) {
+	s.closed = closed
+	s.yield()
+}
+
+// A subscription has one turn at a time: that of whoever opens it, then those of
+// the writers. rouse gives it another.
+const (
+	turnTaken  int32 = iota // somebody runs it
+	turnAgain               // and it is to run once more
+	turnFree                // nobody does
+	turnQueued              // it stands in line for a writer
+)
+
+// rouse has the subscription run, now or once more.
+func (s *Subscription) rouse() {
 	for {
-		select {
-		case <-s.ctx.Done():
-		case <-s.wake:
-		}
-		if over := s.step(&end); over {
-			return end
+		switch s.turn.Load() {
+		case turnFree:
+			if s.turn.CompareAndSwap(turnFree, turnQueued) {
+				s.hub.writers.add(s)
+				return
+			}
+		case turnTaken:
+			if s.turn.CompareAndSwap(turnTaken, turnAgain) {
+				return
+			}
+		default:
+			return
 		}
 	}
 }
 
-// step does what there is to do after a wake-up and reports whether that was the
-// end.
-func (s *Subscription) step(end *End) (over bool) {
+// yield ends a turn.
+func (s *Subscription) yield() {
+	if !s.turn.CompareAndSwap(turnTaken, turnFree) {
+		s.turn.Store(turnQueued)
+		s.hub.writers.add(s)
+	}
+}
+
+// run is one turn. A subscription that has ended keeps it.
+func (s *Subscription) run() {
+	s.turn.Store(turnTaken)
+	c := (*closing)(nil)
+	defer func() {
+		switch {
+		case c == nil: // a panic, or a hook that ended the goroutine
+			c = &closing{end: End{Reason: Panicked}, panicked: recover()}
+			if c.panicked != nil {
+				s.hub.log.Error("mcplisten: a transport panicked", "panic", c.panicked, "stack", string(debug.Stack()))
+			}
+		case c == unended:
+			s.yield()
+			return
+		}
+		defer s.closed(c)
+		s.release(&c.end)
+	}()
+	c = s.step()
+}
+
+// unended is the closing of a subscription that goes on.
+var unended = new(closing)
+
+// step does what there is to do, and returns how the subscription ended where that
+// was the end.
+func (s *Subscription) step() *closing {
 	s.mu.Lock()
 	ending, dirty, tick := s.ending, s.dirty, s.tick
 	s.dirty, s.tick = false, false
@@ -96,8 +193,9 @@ func (s *Subscription) step(end *End) (over bool) {
 
 	now := s.hub.deadlines.now()
 	if ending != "" || now >= s.endAt || s.ctx.Err() != nil {
-		s.conclude(end, ending, now)
-		return true
+		c := new(closing)
+		s.conclude(&c.end, ending, now)
+		return c
 	}
 	var err error
 	switch {
@@ -107,10 +205,11 @@ func (s *Subscription) step(end *End) (over bool) {
 		err = s.ticked(now)
 	}
 	if err == nil {
-		return false
+		return unended
 	}
-	s.failed(end, err)
-	return true
+	c := new(closing)
+	s.failed(&c.end, err)
+	return c
 }
 
 // conclude ends the subscription for the reason that was asked for, or that time

@@ -428,7 +428,7 @@ func TestEndWhereAndRevoke(t *testing.T) {
 			s.stall()
 		}
 		publish(t, hub, core.ToolsListChanged())
-		synctest.Wait()
+		settle()
 		publish(t, hub, core.PromptsListChanged())
 		of := func(name string) func(core.StreamInfo) bool {
 			return func(info core.StreamInfo) bool {

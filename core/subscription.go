@@ -1,4 +1,4 @@
-// A subscription: from acknowledgment to close, delivered by one goroutine.
+// A subscription: from acknowledgment to close.
 
 package core
 
@@ -10,7 +10,7 @@ import (
 )
 
 // Subscription is one accepted subscriptions/listen request. The transport that
-// opened it must call [Subscription.Serve].
+// opened it must call [Subscription.Serve] or [Subscription.Start].
 type Subscription struct {
 	hub       *Hub
 	ctx       context.Context // of the request: its end is the subscription's
@@ -19,7 +19,10 @@ type Subscription struct {
 	principal string
 	serial    uint64
 	opened    time.Time
-	wake      chan struct{} // one slot: something is to be done
+	closed    func(*closing) // called once, when everything has been released
+	leave     func()         // ends ctx; nil where that is the transport's own
+	turn      atomic.Int32
+	next      *Subscription // behind it in the line for a writer; guarded by the writers' lock
 	observed  *observed     // nil where nobody observes
 	recheck   *recheck      // nil where the grant is not asked again
 
@@ -49,7 +52,7 @@ type Subscription struct {
 
 	mu      sync.Mutex
 	pending pending
-	dirty   bool   // something became pending since the last wake-up
+	dirty   bool   // something became pending since the last turn
 	tick    bool   // a keep-alive or a re-check is due
 	ending  Reason // set once: the end that somebody asked for
 	counts  Counts
@@ -63,7 +66,7 @@ type observed struct {
 	coalesced [NumKinds]int
 	origins   []Origin
 
-	delivery Delivery // of the subscription's goroutine
+	delivery Delivery // of whoever has the turn
 }
 
 // maxOrigins is how many origins one delivery tells.
@@ -85,7 +88,6 @@ func newSubscription(ctx context.Context, h *Hub, o Opening) *Subscription {
 		principal: o.Principal,
 		serial:    h.serial.Add(1),
 		opened:    o.Arrival.Received,
-		wake:      make(chan struct{}, 1),
 		duePlace:  -1,
 	}
 	s.lastWrite.Store(h.deadlines.now())
@@ -157,7 +159,7 @@ func (s *Subscription) markAll(m *marking) {
 	}
 }
 
-// marked ends a mark: it counts, unlocks and wakes the subscription's goroutine.
+// marked ends a mark: it counts, unlocks and rouses the subscription.
 func (s *Subscription) marked(changed bool, c Change, m *marking) {
 	if !changed {
 		s.counts.Coalesced++
@@ -180,9 +182,6 @@ func (s *Subscription) marked(changed bool, c Change, m *marking) {
 		s.rouse()
 	}
 }
-
-// rouse wakes the subscription's goroutine, now or when it looks next.
-func (s *Subscription) rouse() { signal(s.wake) }
 
 // end asks the subscription to end for the given reason. The first reason
 // counts, but that a revocation goes before every end that would still deliver
@@ -212,7 +211,7 @@ func (s *Subscription) isEnding() bool {
 	return s.ending != ""
 }
 
-// due is called by the hub's timer at s.dueAt. It wakes the goroutine for what
+// due is called by the hub's timer at s.dueAt. It rouses the subscription for what
 // is due and returns when to look again.
 func (s *Subscription) due(now int64) (next int64) {
 	next = s.endAt
