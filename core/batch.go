@@ -149,7 +149,11 @@ func (b *batch) writeAcknowledged(honored Filter) error {
 func (b *batch) writeResult() error {
 	b.s.hub.vacate(b.s)
 	b.buf = appendResult(b.buf[:0], b.s.id, b.s.hub.serverInfo)
-	return b.writeOther()
+	err := b.writeOther()
+	if e, ok := b.s.conn.(Ender); ok && err == nil {
+		err = e.WriteEnd()
+	}
+	return err
 }
 
 // writeOther writes a message that is no notification of a change.

@@ -22,6 +22,13 @@ type Conn interface {
 	Flush() error
 }
 
+// Ender is a [Conn] that has something of its own to write behind the result: the
+// end of a body, say.
+type Ender interface {
+	// WriteEnd is called after WriteMessage of the result and before its Flush.
+	WriteEnd() error
+}
+
 // Watcher is told which resources somebody listens to, so that an application
 // can watch its files, tables or upstream servers only while it matters.
 //

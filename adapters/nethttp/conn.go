@@ -42,26 +42,39 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // flush in all ordinary cases.
 const chunk = 16 << 10
 
-// WriteMessage writes a message as one event of one data line. JSON has no raw
-// line breaks, so one line always holds it.
+// appendEvent appends a message as one event of one data line. JSON has no raw line
+// breaks, so one line always holds it.
+func appendEvent(b, msg []byte) []byte {
+	b = append(b, "data: "...)
+	b = append(b, msg...)
+	return append(b, "\n\n"...)
+}
+
+// keepAlive is a comment, which clients skip.
+const keepAlive = ": keep-alive\n\n"
+
 func (c *conn) WriteMessage(msg []byte) error {
-	return c.add("data: ", msg, "\n\n")
+	b := c.scratch()
+	*b = appendEvent(*b, msg)
+	return c.spill()
 }
 
-// WriteKeepAlive writes a comment, which clients skip.
 func (c *conn) WriteKeepAlive() error {
-	return c.add(": keep-alive\n\n", nil, "")
+	b := c.scratch()
+	*b = append(*b, keepAlive...)
+	return c.spill()
 }
 
-func (c *conn) add(before string, msg []byte, after string) error {
+func (c *conn) scratch() *[]byte {
 	if c.buf == nil {
 		c.buf = buffers.Get().(*[]byte)
 	}
-	b := append(*c.buf, before...)
-	b = append(b, msg...)
-	b = append(b, after...)
-	*c.buf = b
-	if len(b) < chunk {
+	return c.buf
+}
+
+// spill writes what was gathered, if it is much.
+func (c *conn) spill() error {
+	if len(*c.buf) < chunk {
 		return nil
 	}
 	if err := c.arm(); err != nil {
@@ -97,13 +110,18 @@ func (c *conn) write() error {
 	if err == nil && n < len(*c.buf) {
 		err = io.ErrShortWrite
 	}
-	// After a failed write, HTTP/2 may still have hold of the bytes.
-	if err == nil && cap(*c.buf) <= 2*chunk {
-		*c.buf = (*c.buf)[:0]
-		buffers.Put(c.buf)
+	if err == nil { // else HTTP/2 may still have hold of the bytes
+		putBack(c.buf)
 	}
 	c.buf = nil
 	return err
+}
+
+func putBack(buf *[]byte) {
+	if cap(*buf) <= 2*chunk {
+		*buf = (*buf)[:0]
+		buffers.Put(buf)
+	}
 }
 
 // arm sets the deadline for all that is written until the next flush is done. It is

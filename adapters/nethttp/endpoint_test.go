@@ -11,19 +11,19 @@ import (
 	"github.com/mcplisten/mcplisten/internal/listentest"
 )
 
-func TestEndpoint(t *testing.T) {
-	listentest.Run(t, func(tb testing.TB, e listentest.Endpoint) http.Handler {
-		tb.Helper()
-		h, err := mcphttp.New(e.Hub, e.Options...)
-		if err != nil {
-			tb.Fatalf("New: %v", err)
-		}
-		var endpoint http.Handler = h
-		if e.Next != nil {
-			endpoint = h.Middleware(e.Next)
-		}
-		mux := http.NewServeMux()
-		mux.Handle(listentest.Path, endpoint)
-		return mux
-	})
+func TestEndpoint(t *testing.T) { listentest.Run(t, mount) }
+
+func mount(tb testing.TB, e listentest.Endpoint) http.Handler {
+	tb.Helper()
+	h, err := mcphttp.New(e.Hub, e.Options...)
+	if err != nil {
+		tb.Fatalf("New: %v", err)
+	}
+	var endpoint http.Handler = h
+	if e.Next != nil {
+		endpoint = h.Middleware(e.Next)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(listentest.Path, endpoint)
+	return mux
 }

@@ -31,6 +31,7 @@ type Handler struct {
 	noDeadline    sync.Once // says so in the log
 	inTheWay      sync.Once // likewise
 	noByteTimeout sync.Once // likewise
+	notLean       sync.Once // likewise
 }
 
 // New returns a handler for the hub's endpoint. It fails where the options
@@ -188,8 +189,9 @@ type exchange struct {
 	r            *http.Request
 	principal    func() string // nil: nobody is known
 	received     time.Time
-	inFront      bool // there is a next handler
-	begun        bool // an answer, or a stream
+	inFront      bool      // there is a next handler
+	begun        bool      // an answer, or a stream
+	lean         *leanConn // of a stream whose connection is to be taken over
 	subscription *core.Subscription
 }
 

@@ -41,12 +41,17 @@ func (x *exchange) listen(msg *core.Message) verdict {
 	if x.principal != nil {
 		opening.Principal = x.principal()
 	}
-	x.subscription, err = x.h.hub.Open(x.r.Context(), opening)
-	if err != nil {
+	subscription, err := x.h.hub.Open(x.r.Context(), opening)
+	switch {
+	case err != nil:
 		x.answerError(msg.ID, core.AsError(err))
 		return answered
+	case x.lean != nil && x.lean.takeOver(subscription, x.h):
+		return answered
+	default:
+		x.subscription = subscription
+		return streaming
 	}
-	return streaming
 }
 
 // arrival says how the request came, for the hub's observer.
@@ -107,6 +112,14 @@ func (x *exchange) cutBy(control deadliner) time.Time {
 // acknowledgment.
 func (x *exchange) connect(to route) (core.Conn, error) {
 	x.begun = true
+	lean, why := x.canBeLean(to)
+	if lean != nil {
+		for _, header := range []http.Header{x.w.Header(), to.w.Header()} {
+			header.Set("Connection", "close")
+		}
+	} else if x.h.config.lean {
+		x.h.cannotBeLean(why)
+	}
 	if err := to.writeHeaders(x.w); err != nil {
 		x.begun = false
 		x.cannotStream(err)
@@ -121,6 +134,11 @@ func (x *exchange) connect(to route) (core.Conn, error) {
 			x.cannotStream(errHeldBack)
 			return errHeldBack
 		}
+	}
+	if lean != nil {
+		lean.opening = c
+		x.lean = lean
+		return lean, nil
 	}
 	return c, nil
 }

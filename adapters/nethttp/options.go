@@ -25,6 +25,7 @@ type config struct {
 	hosts        []string
 	principal    func(*http.Request) string
 	passLegacy   bool
+	lean         bool
 	log          *slog.Logger
 }
 
@@ -93,6 +94,27 @@ func WithPrincipal(principal func(*http.Request) string) Option {
 // get 405.
 func WithLegacyMethods() Option {
 	return func(c *config) { c.passLegacy = true }
+}
+
+// WithLeanStreams takes the connection of each stream over from net/http once the
+// acknowledgment is written, which leaves of an idle stream a fifth of the memory:
+// about 4 KB and one goroutine. It is for services with very many streams behind a
+// proxy, on HTTP/1.1 without TLS in the process. Where a connection cannot be taken
+// over, above all on HTTP/2, a stream is served in the ordinary way, which the log
+// says once.
+//
+// What is the same: all that a client sees but one header, Connection: close, since
+// the connection ends with its stream; the deadline of the request's context; and
+// hub.Shutdown, which waits for every stream. What is not:
+//   - The handler returns once the stream is open. So do the middlewares in front: an
+//     access log tells of a short request, a throttle gives its place to the next one,
+//     and the request's context is over, with the values in it. Hooks that come later,
+//     as a re-check, get another.
+//   - http.Server knows nothing of these streams: server.Shutdown does not wait for
+//     them, with [RegisterShutdown] or without, and server.Close does not cut them. Call
+//     hub.Shutdown, and wait for it.
+func WithLeanStreams() Option {
+	return func(c *config) { c.lean = true }
 }
 
 // WithLogger sets where the handler says what an operator should know, each

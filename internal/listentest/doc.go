@@ -16,6 +16,7 @@ package listentest
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/mcplisten/mcplisten/adapters/nethttp"
@@ -37,12 +38,34 @@ type Endpoint struct {
 type Mount func(tb testing.TB, e Endpoint) http.Handler
 
 // suite is the table for one way of mounting.
-type suite struct{ mount Mount }
+type suite struct {
+	mount Mount
+	lean  bool // see RunLean
+}
 
 // Run runs the whole table.
 func Run(t *testing.T, mount Mount) {
 	t.Helper()
-	s := suite{mount}
+	suite{mount: mount}.run(t)
+}
+
+// RunLean runs the whole table with lean streams ([mcphttp.WithLeanStreams]). On
+// HTTP/1.1 a connection then ends with its stream, and what is in front of the
+// endpoint is not asked again once the stream is open.
+func RunLean(t *testing.T, mount Mount) {
+	t.Helper()
+	suite{lean: true, mount: func(tb testing.TB, e Endpoint) http.Handler {
+		tb.Helper()
+		e.Options = append(slices.Clone(e.Options), mcphttp.WithLeanStreams())
+		return mount(tb, e)
+	}}.run(t)
+}
+
+// takesOver reports whether streams on p are lean.
+func (s suite) takesOver(p Protocol) bool { return s.lean && p == HTTP1 }
+
+func (s suite) run(t *testing.T) {
+	t.Helper()
 	// These take all the processors or look at memory: one after the other.
 	t.Run("StalledClientHoldsUpNobody", s.stalledClient)
 	t.Run("AckFirstWhilePublishing", s.ackFirst)

@@ -302,15 +302,27 @@ func (s suite) shutdown(t *testing.T) {
 	})
 }
 
-// serverClose: http.Server.Close cuts the streams; nothing is left of them.
+// serverClose: http.Server.Close cuts the streams that it knows; nothing is left of
+// them.
 func (s suite) serverClose(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p Protocol) {
 		srv := s.start(t, Options{Protocol: p, Hub: core.Config{KeepAlive: -1}})
 		client := srv.client(t)
 		streams := []*Stream{client.listen(t, Listen("1", everything)), client.listen(t, Listen("2", everything))}
+		told := func() {
+			srv.publish(t, core.ToolsListChanged())
+			for _, stream := range streams {
+				stream.expect(t, core.MethodToolsListChanged)
+			}
+		}
+		told() // a connection is taken over by then
 		if err := srv.HTTP.Close(); err != nil {
 			t.Errorf("Close: %v", err)
+		}
+		if s.takesOver(p) {
+			told()
+			return
 		}
 		for _, stream := range streams {
 			if e, err := stream.Message(); err == nil {

@@ -1,0 +1,196 @@
+// Lean streams: the connection is taken over from net/http once the acknowledgment
+// is written. What net/http keeps of a request, four fifths of a stream's memory,
+// goes, and so does the handler's goroutine: what is left waits for the client to go
+// away.
+
+package mcphttp
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/mcplisten/mcplisten/core"
+)
+
+// leanConn writes one stream. It is a [core.Conn]: the ordinary one until the
+// connection is taken over, then chunks of the HTTP/1.1 body that was begun
+// (RFC 9112, section 7.1).
+type leanConn struct {
+	opening  *conn         // until then
+	hijacker http.Hijacker // likewise
+	broken   bool          // the acknowledgment was not written
+
+	net     net.Conn
+	raw     syscall.RawConn // writes without waiting; nil where the connection has none
+	timeout time.Duration
+	until   time.Time // the deadline that is armed; zero while nothing had to wait
+
+	buf *[]byte // a chunk in the making, nil while there is nothing
+}
+
+// canBeLean returns the connection to be taken over, or why it cannot be.
+func (x *exchange) canBeLean(to route) (_ *leanConn, why string) {
+	switch {
+	case !x.h.config.lean:
+		return nil, ""
+	case x.r.ProtoMajor != 1 || x.r.ProtoMinor < 1:
+		return nil, x.r.Proto
+	case x.r.TLS != nil:
+		return nil, "TLS"
+	case to.w.Header().Get("Transfer-Encoding") != "":
+		return nil, "a Transfer-Encoding is set"
+	}
+	hijacker := innermostHijacker(to.w)
+	if hijacker == nil {
+		return nil, "a middleware's response writer hides the connection"
+	}
+	return &leanConn{hijacker: hijacker, timeout: x.h.config.writeTimeout}, ""
+}
+
+// cannotBeLean says in the log, once, that a stream is an ordinary one.
+func (h *Handler) cannotBeLean(why string) {
+	h.notLean.Do(func() {
+		h.config.log.Warn("mcphttp: a stream cannot be lean, and is served in the ordinary way", "cause", why)
+	})
+}
+
+// innermostHijacker returns net/http's own writer behind w: wrappers have a Hijack
+// method also where what they wrap has none. nil is none.
+func innermostHijacker(w http.ResponseWriter) (found http.Hijacker) {
+	for w != nil {
+		if h, ok := w.(http.Hijacker); ok {
+			found = h
+		}
+		w = unwrap(w, true)
+	}
+	return found
+}
+
+// takeOver takes the connection over and starts the subscription. Where it cannot, it
+// reports false, and all is as it was.
+func (l *leanConn) takeOver(s *core.Subscription, h *Handler) bool {
+	if l.broken {
+		return false
+	}
+	c, _, err := l.hijacker.Hijack()
+	if err != nil {
+		h.cannotBeLean(err.Error())
+		return false
+	}
+	l.opening, l.hijacker = nil, nil
+	l.net, l.raw = c, rawConn(c)
+	s.Start(func(core.End) { _ = c.Close() })
+	go await(c, s)
+	return true
+}
+
+// await waits until the client has gone. It has a small stack: see [leanConn].
+func await(c net.Conn, s *core.Subscription) {
+	if _, err := c.Read(make([]byte, 1)); err == nil {
+		_, _ = io.Copy(io.Discard, c) // there is nothing more to say on a connection that ends with its stream
+	}
+	s.Leave()
+}
+
+func (l *leanConn) WriteMessage(msg []byte) error {
+	if l.opening != nil {
+		return l.note(l.opening.WriteMessage(msg))
+	}
+	b := l.chunk()
+	*b = appendEvent(*b, msg)
+	if len(*b) < chunk {
+		return nil
+	}
+	return l.write("")
+}
+
+func (l *leanConn) WriteKeepAlive() error {
+	if l.opening != nil {
+		return l.note(l.opening.WriteKeepAlive())
+	}
+	b := l.chunk()
+	*b = append(*b, keepAlive...)
+	return nil
+}
+
+// WriteEnd implements [core.Ender]: the last chunk goes out with the result.
+func (l *leanConn) WriteEnd() error {
+	if l.opening != nil {
+		return nil // that is net/http's
+	}
+	return l.write("0\r\n\r\n")
+}
+
+// Flush sends what was written.
+func (l *leanConn) Flush() error {
+	if l.opening != nil {
+		return l.note(l.opening.Flush())
+	}
+	err := l.write("")
+	if !l.until.IsZero() {
+		l.until = time.Time{}
+		_ = l.net.SetWriteDeadline(time.Time{})
+	}
+	return err
+}
+
+func (l *leanConn) note(err error) error {
+	l.broken = l.broken || err != nil
+	return err
+}
+
+// sizeSpace is room in front of a chunk for its size and a line break.
+const sizeSpace = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\r\n"
+
+func (l *leanConn) chunk() *[]byte {
+	if l.buf == nil {
+		l.buf = buffers.Get().(*[]byte)
+		*l.buf = append(*l.buf, sizeSpace...)
+	}
+	return l.buf
+}
+
+// write sends the chunk, and behind it what the body ends with.
+func (l *leanConn) write(end string) error {
+	if l.buf == nil && end == "" {
+		return nil
+	}
+	b := *l.chunk()
+	start := len(sizeSpace)
+	if size := len(b) - len(sizeSpace); size > 0 {
+		var digits [8]byte
+		hex := strconv.AppendInt(digits[:0], int64(size), 16)
+		start = len(sizeSpace) - len("\r\n") - len(hex)
+		copy(b[start:], hex)
+		b = append(b, "\r\n"...)
+	}
+	b = append(b, end...)
+	err := l.send(b[start:])
+	*l.buf = b
+	putBack(l.buf)
+	l.buf = nil
+	return err
+}
+
+// send writes b. There is a deadline only where the client is not quick enough, and
+// then one for all that is written until the next flush is done: a client that takes a
+// little now and then must not stretch it.
+func (l *leanConn) send(b []byte) error {
+	if l.until.IsZero() {
+		n, err := writeNow(l.raw, b)
+		if b = b[n:]; err != nil || len(b) == 0 {
+			return err
+		}
+		l.until = time.Now().Add(l.timeout)
+		if err := l.net.SetWriteDeadline(l.until); err != nil && !errors.Is(err, net.ErrClosed) {
+			return err
+		}
+	}
+	_, err := l.net.Write(b)
+	return err
+}
