@@ -65,6 +65,7 @@ type recheck struct {
 	check    func(ctx context.Context) error
 	delivery bool
 	last     atomic.Int64 // when it was last asked
+	stop     func()       // ends the subscription's context, where that has no other end
 }
 
 func (h *Hub) authorize(ctx context.Context, o Opening) (grant Grant, err error) {
@@ -160,7 +161,7 @@ func (s *Subscription) ask() error {
 	s.mu.Lock()
 	revoked := s.ending == Revoked
 	s.mu.Unlock()
-	gone := s.ctx.Err()
+	gone := s.contextErr()
 	switch {
 	case gone != nil && !errors.Is(gone, context.DeadlineExceeded):
 		return gone

@@ -55,6 +55,9 @@ func (d *deadlines) remove(s *Subscription) {
 	d.arm()
 }
 
+// at is the time at, as a time.
+func (d *deadlines) at(at int64) time.Time { return d.epoch.Add(time.Duration(at)) }
+
 func (d *deadlines) fire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -3,7 +3,6 @@
 package core
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -48,13 +47,14 @@ type End struct {
 	Stream   StreamInfo
 }
 
-// writeReason is the close reason for a failed write.
-func writeReason(ctx context.Context, err error) Reason {
+// writeReason is the close reason for a failed write; ended is the error of the
+// subscription's context.
+func writeReason(ended, err error) Reason {
 	switch {
 	case errors.Is(err, ErrSlowClient), errors.Is(err, os.ErrDeadlineExceeded):
 		return SlowClient
 	case errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET),
-		errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe), ctx.Err() != nil:
+		errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe), ended != nil:
 		return ClientClosed
 	default:
 		return WriteError

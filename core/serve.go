@@ -31,7 +31,7 @@ func (s *Subscription) acknowledge(conn Conn, o Opening, honored Filter) {
 	switch {
 	case err != nil:
 		s.conn = failedConn{err}
-		s.end(writeReason(s.ctx, err))
+		s.end(writeReason(s.contextErr(), err))
 	case panicked != nil:
 		s.end(Panicked)
 	case honored.Empty():
@@ -95,21 +95,40 @@ func (s *Subscription) Serve() End {
 // context of [Hub.Open] does not count any more, neither its end nor its values;
 // the transport must call [Subscription.Leave] when the client has gone.
 func (s *Subscription) Start(ended func(End)) {
-	opened := s.ctx
-	s.ctx, s.leave = context.WithCancel(context.Background())
-	if errors.Is(opened.Err(), context.Canceled) {
-		s.leave()
+	if errors.Is(s.ctx.Err(), context.Canceled) {
+		s.gone.Store(true)
 		s.rouse()
 	}
-	s.start(func(c *closing) { s.leave(); ended(c.end) })
+	s.ctx = context.Background()
+	if r := s.recheck; r != nil {
+		s.ctx, r.stop = context.WithCancel(s.ctx)
+	}
+	s.start(func(c *closing) { s.stopAsking(); ended(c.end) })
 }
 
 // Leave says that the client has gone: the subscription ends without a result. It
 // is only for a subscription that was started with [Subscription.Start], and does
 // not wait.
 func (s *Subscription) Leave() {
-	s.leave()
+	s.gone.Store(true)
+	s.stopAsking()
 	s.rouse()
+}
+
+// stopAsking ends a re-check that is under way, of a subscription without a context
+// of its own.
+func (s *Subscription) stopAsking() {
+	if r := s.recheck; r != nil {
+		r.stop()
+	}
+}
+
+// contextErr is the error of the subscription's context, or what would be.
+func (s *Subscription) contextErr() error {
+	if s.gone.Load() {
+		return context.Canceled
+	}
+	return s.ctx.Err()
 }
 
 // closing is the end of a subscription on its way to the transport.
@@ -192,7 +211,7 @@ func (s *Subscription) step() *closing {
 	s.mu.Unlock()
 
 	now := s.hub.deadlines.now()
-	if ending != "" || now >= s.endAt || s.ctx.Err() != nil {
+	if ending != "" || now >= s.endAt || s.contextErr() != nil {
 		c := new(closing)
 		s.conclude(&c.end, ending, now)
 		return c
@@ -217,7 +236,7 @@ func (s *Subscription) step() *closing {
 //
 //go:noinline
 func (s *Subscription) conclude(end *End, ending Reason, now int64) {
-	switch err := s.ctx.Err(); {
+	switch err := s.contextErr(); {
 	case ending == SlowClient, ending == WriteError, ending == ClientClosed, ending == Panicked:
 		*end = End{Reason: ending}
 		if failed, ok := s.conn.(failedConn); ok {
@@ -261,7 +280,7 @@ func (s *Subscription) failed(end *End, err error) {
 		*end = End{Reason: Panicked, Err: err}
 		return
 	}
-	*end = End{Reason: writeReason(s.ctx, err), Err: err}
+	*end = End{Reason: writeReason(s.contextErr(), err), Err: err}
 }
 
 // deliver takes what is pending and writes a notification for each member of the
@@ -318,10 +337,10 @@ func (s *Subscription) delivered(b *batch, err error) error {
 func (s *Subscription) tellDelivered(b *batch, err error) error {
 	d := &s.observed.delivery
 	*d = Delivery{Sent: b.sent, Coalesced: b.coalesced, Origins: b.origins, Bytes: b.bytes, Err: err}
-	d.Taken = s.hub.deadlines.epoch.Add(time.Duration(b.taken))
+	d.Taken = s.hub.deadlines.at(b.taken)
 	for k, at := range b.oldest {
 		if at != 0 {
-			d.Oldest[k] = s.hub.deadlines.epoch.Add(time.Duration(at))
+			d.Oldest[k] = s.hub.deadlines.at(at)
 		}
 	}
 	return s.hub.hook("StreamObserver.Delivered", func() error {
@@ -387,7 +406,7 @@ func (s *Subscription) finish(reason Reason, pending bool) End {
 	if end.Graceful {
 		return end
 	}
-	switch failed := writeReason(s.ctx, end.Err); {
+	switch failed := writeReason(s.contextErr(), end.Err); {
 	case failed == ClientClosed:
 		end.Reason = ClientClosed
 	case reason == Shutdown:
@@ -418,5 +437,5 @@ func (s *Subscription) release(end *End) {
 	}
 	s.giveBack()
 	h.log.Debug("mcplisten: subscription ended", "serial", s.serial, "reason", end.Reason, "graceful", end.Graceful,
-		"age", time.Since(s.opened), "delivered", end.Stream.Delivered, "error", end.Err)
+		"age", time.Duration(s.hub.deadlines.now()-s.opened), "delivered", end.Stream.Delivered, "error", end.Err)
 }

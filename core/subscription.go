@@ -18,9 +18,9 @@ type Subscription struct {
 	id        ID
 	principal string
 	serial    uint64
-	opened    time.Time
+	opened    int64          // when the request was received
 	closed    func(*closing) // called once, when everything has been released
-	leave     func()         // ends ctx; nil where that is the transport's own
+	gone      atomic.Bool    // the client, of a subscription that has no context
 	turn      atomic.Int32
 	next      *Subscription // behind it in the line for a writer; guarded by the writers' lock
 	observed  *observed     // nil where nobody observes
@@ -87,7 +87,7 @@ func newSubscription(ctx context.Context, h *Hub, o Opening) *Subscription {
 		id:        o.Request.ID,
 		principal: o.Principal,
 		serial:    h.serial.Add(1),
-		opened:    o.Arrival.Received,
+		opened:    int64(o.Arrival.Received.Sub(h.deadlines.epoch)),
 		duePlace:  -1,
 	}
 	s.lastWrite.Store(h.deadlines.now())
@@ -290,8 +290,8 @@ func (s *Subscription) info() StreamInfo {
 	counts := s.counts
 	s.mu.Unlock()
 	return StreamInfo{
-		Serial: s.serial, ID: s.id, Principal: s.principal, Opened: s.opened,
-		LastWrite: s.hub.deadlines.epoch.Add(time.Duration(s.lastWrite.Load())),
+		Serial: s.serial, ID: s.id, Principal: s.principal, Opened: s.hub.deadlines.at(s.opened),
+		LastWrite: s.hub.deadlines.at(s.lastWrite.Load()),
 		Filter:    s.filter(), Counts: counts,
 	}
 }

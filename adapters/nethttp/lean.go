@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -21,16 +22,21 @@ import (
 // connection is taken over, then chunks of the HTTP/1.1 body that was begun
 // (RFC 9112, section 7.1).
 type leanConn struct {
-	opening  *conn         // until then
-	hijacker http.Hijacker // likewise
-	broken   bool          // the acknowledgment was not written
+	opening *leanOpening // until then
 
 	net     net.Conn
 	raw     syscall.RawConn // writes without waiting; nil where the connection has none
 	timeout time.Duration
-	until   time.Time // the deadline that is armed; zero while nothing had to wait
+	armed   bool // with a deadline, since something had to wait
 
 	buf *[]byte // a chunk in the making, nil while there is nothing
+}
+
+// leanOpening is what a lean stream has before it is one.
+type leanOpening struct {
+	*conn
+	hijacker http.Hijacker
+	broken   bool // the acknowledgment was not written
 }
 
 // canBeLean returns the connection to be taken over, or why it cannot be.
@@ -49,7 +55,7 @@ func (x *exchange) canBeLean(to route) (_ *leanConn, why string) {
 	if hijacker == nil {
 		return nil, "a middleware's response writer hides the connection"
 	}
-	return &leanConn{hijacker: hijacker, timeout: x.h.config.writeTimeout}, ""
+	return &leanConn{opening: &leanOpening{hijacker: hijacker}, timeout: x.h.config.writeTimeout}, ""
 }
 
 // cannotBeLean says in the log, once, that a stream is an ordinary one.
@@ -74,16 +80,15 @@ func innermostHijacker(w http.ResponseWriter) (found http.Hijacker) {
 // takeOver takes the connection over and starts the subscription. Where it cannot, it
 // reports false, and all is as it was.
 func (l *leanConn) takeOver(s *core.Subscription, h *Handler) bool {
-	if l.broken {
+	if l.opening.broken {
 		return false
 	}
-	c, _, err := l.hijacker.Hijack()
+	c, _, err := l.opening.hijacker.Hijack()
 	if err != nil {
 		h.cannotBeLean(err.Error())
 		return false
 	}
-	l.opening, l.hijacker = nil, nil
-	l.net, l.raw = c, rawConn(c)
+	l.opening, l.net, l.raw = nil, c, rawConn(c)
 	s.Start(func(core.End) { _ = c.Close() })
 	go await(c, s)
 	return true
@@ -98,8 +103,8 @@ func await(c net.Conn, s *core.Subscription) {
 }
 
 func (l *leanConn) WriteMessage(msg []byte) error {
-	if l.opening != nil {
-		return l.note(l.opening.WriteMessage(msg))
+	if o := l.opening; o != nil {
+		return o.note(o.conn.WriteMessage(msg))
 	}
 	b := l.chunk()
 	*b = appendEvent(*b, msg)
@@ -110,8 +115,8 @@ func (l *leanConn) WriteMessage(msg []byte) error {
 }
 
 func (l *leanConn) WriteKeepAlive() error {
-	if l.opening != nil {
-		return l.note(l.opening.WriteKeepAlive())
+	if o := l.opening; o != nil {
+		return o.note(o.conn.WriteKeepAlive())
 	}
 	b := l.chunk()
 	*b = append(*b, keepAlive...)
@@ -128,19 +133,19 @@ func (l *leanConn) WriteEnd() error {
 
 // Flush sends what was written.
 func (l *leanConn) Flush() error {
-	if l.opening != nil {
-		return l.note(l.opening.Flush())
+	if o := l.opening; o != nil {
+		return o.note(o.conn.Flush())
 	}
 	err := l.write("")
-	if !l.until.IsZero() {
-		l.until = time.Time{}
+	if l.armed {
+		l.armed = false
 		_ = l.net.SetWriteDeadline(time.Time{})
 	}
 	return err
 }
 
-func (l *leanConn) note(err error) error {
-	l.broken = l.broken || err != nil
+func (o *leanOpening) note(err error) error {
+	o.broken = o.broken || err != nil
 	return err
 }
 
@@ -181,15 +186,15 @@ func (l *leanConn) write(end string) error {
 // then one for all that is written until the next flush is done: a client that takes a
 // little now and then must not stretch it.
 func (l *leanConn) send(b []byte) error {
-	if l.until.IsZero() {
+	if !l.armed {
 		n, err := writeNow(l.raw, b)
 		if b = b[n:]; err != nil || len(b) == 0 {
 			return err
 		}
-		l.until = time.Now().Add(l.timeout)
-		if err := l.net.SetWriteDeadline(l.until); err != nil && !errors.Is(err, net.ErrClosed) {
+		if err := l.net.SetWriteDeadline(time.Now().Add(l.timeout)); err != nil && !errors.Is(err, os.ErrNoDeadline) {
 			return err
 		}
+		l.armed = true
 	}
 	_, err := l.net.Write(b)
 	return err

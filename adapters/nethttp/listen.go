@@ -136,7 +136,7 @@ func (x *exchange) connect(to route) (core.Conn, error) {
 		}
 	}
 	if lean != nil {
-		lean.opening = c
+		lean.opening.conn = c
 		x.lean = lean
 		return lean, nil
 	}
