@@ -16,19 +16,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestEndpoint(t *testing.T) {
-	listentest.Run(t, func(tb testing.TB, e listentest.Endpoint) http.Handler {
-		tb.Helper()
-		mcp, err := mcphttp.New(e.Hub, e.Options...)
-		if err != nil {
-			tb.Fatalf("New: %v", err)
-		}
-		var opts []mcpchi.Option
-		if e.Next != nil {
-			opts = append(opts, mcpchi.WithNext(e.Next))
-		}
-		r := chi.NewRouter()
-		mcpchi.Mount(r, listentest.Path, mcp, opts...)
-		return r
-	})
+func TestEndpoint(t *testing.T) { listentest.Run(t, mount) }
+
+func TestLeanEndpoint(t *testing.T) { listentest.RunLean(t, mount) }
+
+func mount(tb testing.TB, e listentest.Endpoint) http.Handler {
+	tb.Helper()
+	mcp, err := mcphttp.New(e.Hub, e.Options...)
+	if err != nil {
+		tb.Fatalf("New: %v", err)
+	}
+	var opts []mcpchi.Option
+	if e.Next != nil {
+		opts = append(opts, mcpchi.WithNext(e.Next))
+	}
+	r := chi.NewRouter()
+	mcpchi.Mount(r, listentest.Path, mcp, opts...)
+	return r
 }

@@ -16,19 +16,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestEndpoint(t *testing.T) {
-	listentest.Run(t, func(tb testing.TB, e listentest.Endpoint) http.Handler {
-		tb.Helper()
-		mcp, err := mcphttp.New(e.Hub, e.Options...)
-		if err != nil {
-			tb.Fatalf("New: %v", err)
-		}
-		var opts []mcpecho.Option
-		if e.Next != nil {
-			opts = append(opts, mcpecho.WithNext(echo.WrapHandler(e.Next)))
-		}
-		router := echo.New()
-		mcpecho.Mount(router, listentest.Path, mcp, opts...)
-		return router
-	})
+func TestEndpoint(t *testing.T) { listentest.Run(t, mount) }
+
+func TestLeanEndpoint(t *testing.T) { listentest.RunLean(t, mount) }
+
+func mount(tb testing.TB, e listentest.Endpoint) http.Handler {
+	tb.Helper()
+	mcp, err := mcphttp.New(e.Hub, e.Options...)
+	if err != nil {
+		tb.Fatalf("New: %v", err)
+	}
+	var opts []mcpecho.Option
+	if e.Next != nil {
+		opts = append(opts, mcpecho.WithNext(echo.WrapHandler(e.Next)))
+	}
+	router := echo.New()
+	mcpecho.Mount(router, listentest.Path, mcp, opts...)
+	return router
 }

@@ -19,19 +19,21 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestEndpoint(t *testing.T) {
-	listentest.Run(t, func(tb testing.TB, e listentest.Endpoint) http.Handler {
-		tb.Helper()
-		mcp, err := mcphttp.New(e.Hub, e.Options...)
-		if err != nil {
-			tb.Fatalf("New: %v", err)
-		}
-		var opts []mcpgin.Option
-		if e.Next != nil {
-			opts = append(opts, mcpgin.WithNext(gin.WrapH(e.Next)))
-		}
-		engine := gin.New()
-		mcpgin.Mount(engine, listentest.Path, mcp, opts...)
-		return engine
-	})
+func TestEndpoint(t *testing.T) { listentest.Run(t, mount) }
+
+func TestLeanEndpoint(t *testing.T) { listentest.RunLean(t, mount) }
+
+func mount(tb testing.TB, e listentest.Endpoint) http.Handler {
+	tb.Helper()
+	mcp, err := mcphttp.New(e.Hub, e.Options...)
+	if err != nil {
+		tb.Fatalf("New: %v", err)
+	}
+	var opts []mcpgin.Option
+	if e.Next != nil {
+		opts = append(opts, mcpgin.WithNext(gin.WrapH(e.Next)))
+	}
+	engine := gin.New()
+	mcpgin.Mount(engine, listentest.Path, mcp, opts...)
+	return engine
 }
