@@ -74,6 +74,9 @@ func newApp(s settings) (*app, error) {
 		mcphttp.WithWriteTimeout(s.writeTimeout),
 		mcphttp.WithLogger(slog.Default()),
 	}
+	if s.lean {
+		a.options = append(a.options, mcphttp.WithLeanStreams())
+	}
 	if len(s.origins) > 0 {
 		a.options = append(a.options, mcphttp.WithOrigins(s.origins...))
 	}

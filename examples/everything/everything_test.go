@@ -349,6 +349,29 @@ func TestDrain(t *testing.T) {
 	<-ended
 }
 
+// TestLean: streams that were taken over end with their results as well, and the
+// program waits for them.
+func TestLean(t *testing.T) {
+	t.Parallel()
+	eachFramework(t, func(t *testing.T, framework string) {
+		p := start(t, "-framework", framework, "-lean", "-keepalive", "50ms", "-server-read-timeout", "100ms", "-server-write-timeout", "100ms")
+		stream := p.Listen(t, all)
+		stream.Expect(t, core.MethodAcknowledged)
+		for range 3 {
+			stream.Expect(t, "keep-alive")
+		}
+		p.publish(t, "kind=tools")
+		stream.Expect(t, core.MethodToolsListChanged)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			p.stop()
+		}()
+		stream.Expect(t, "result", "end")
+		<-ended
+	})
+}
+
 func TestServerTimeoutsDoNotEndStreams(t *testing.T) {
 	t.Parallel()
 	eachFramework(t, func(t *testing.T, framework string) {

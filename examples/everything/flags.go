@@ -25,7 +25,7 @@ type settings struct {
 	maxStreams, maxStreamsPerPrincipal          int
 
 	serverReadTimeout, serverWriteTimeout time.Duration
-	h2c                                   bool
+	h2c, lean                             bool
 	tlsCert, tlsKey                       string
 
 	tokens  tokens
@@ -58,6 +58,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 
 	f.DurationVar(&s.serverReadTimeout, "server-read-timeout", 0, "http.Server's ReadTimeout; 0 for none")
 	f.DurationVar(&s.serverWriteTimeout, "server-write-timeout", 0, "http.Server's WriteTimeout; 0 for none")
+	f.BoolVar(&s.lean, "lean", false, "take the connections of HTTP/1.1 streams over from net/http")
 	f.BoolVar(&s.h2c, "h2c", false, "HTTP/2 without TLS, beside HTTP/1.1")
 	f.StringVar(&s.tlsCert, "tls-cert", "", "`file` with the certificate: TLS, with HTTP/2")
 	f.StringVar(&s.tlsKey, "tls-key", "", "`file` with the certificate's key")
