@@ -73,7 +73,7 @@ func run(ctx context.Context, dir, addr string, out io.Writer) error {
 	// Whatever changes on disk is published, once the server knows of it.
 	server := newServer(files)
 	go files.Run(ctx, func(changes ...core.Change) {
-		server.update()
+		server.Update()
 		if err := hub.Publish(ctx, changes...); err != nil {
 			slog.Error("publish", "err", err)
 		}

@@ -81,7 +81,7 @@ func run(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		files.Run(watching, func(changes ...core.Change) {
-			server.update()
+			server.Update()
 			if err := hub.Publish(watching, changes...); err != nil {
 				slog.Error("publish", "err", err)
 			}
