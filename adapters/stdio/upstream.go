@@ -20,7 +20,8 @@ import (
 // gets. ctx ends after the Close, and then only.
 //
 // At the end of the client's input CloseWrite is called, where there is such a
-// method, and the server's last answers are read until [WithGrace] is over. Close is
+// method: once every request is answered, or after half of [WithGrace]. What the server
+// then still says is read until that is over. Close is
 // called in the end, maybe more than once and during other calls. It ends those, and
 // returns when all that belongs to the upstream has ended.
 type Upstream func(ctx context.Context) (io.ReadWriteCloser, error)
@@ -41,6 +42,7 @@ type link struct {
 
 	mu    sync.Mutex
 	asked map[string]bool // by key of the id, requests without an answer: whether it is server/discover
+	quiet chan struct{}   // closed when none is left; nil until somebody waits for that
 }
 
 const (
@@ -79,6 +81,7 @@ func (c *connection) connect(ctx context.Context) error {
 		close(l.queue)
 		<-l.wrote
 		if half, ok := conn.(interface{ CloseWrite() error }); ok {
+			l.awaitAnswers()
 			_ = half.CloseWrite() // an upstream that has gone needs no end of input
 			<-l.read
 		}
@@ -229,6 +232,33 @@ func (l *link) answered(keys ...string) {
 	defer l.mu.Unlock()
 	for _, key := range keys {
 		delete(l.asked, key)
+	}
+	l.noteQuiet()
+}
+
+// noteQuiet tells who waits for it that no answer is due. The lock must be held.
+func (l *link) noteQuiet() {
+	if l.quiet != nil && len(l.asked) == 0 {
+		close(l.quiet)
+		l.quiet = nil
+	}
+}
+
+// awaitAnswers waits for the answers that are due: many servers drop them when their
+// input ends.
+func (l *link) awaitAnswers() {
+	quiet := make(chan struct{})
+	l.mu.Lock()
+	l.quiet = quiet
+	l.noteQuiet()
+	l.mu.Unlock()
+	timer := time.NewTimer(l.c.config.grace / 2)
+	defer timer.Stop()
+	select {
+	case <-quiet:
+	case <-timer.C:
+	case <-l.read:
+	case <-l.c.answers.Done():
 	}
 }
 

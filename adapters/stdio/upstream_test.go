@@ -258,6 +258,53 @@ func TestUpstreamReadsNothingUntilTheEnd(t *testing.T) {
 	})
 }
 
+// An upstream that drops what it is at when its input ends gets that only when it has
+// answered. One that never answers gets it all the same.
+func TestAnswersAreDueAtTheEndOfInput(t *testing.T) {
+	for name, test := range map[string]struct {
+		answers bool
+		took    time.Duration
+		out     string
+	}{
+		"answered":     {true, time.Second, `{"jsonrpc":"2.0","id":1,"result":{}}` + "\n"},
+		"not answered": {false, 3 * time.Second, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newServer(t, newHub(t, core.Config{}), mcpstdio.WithGrace(6*time.Second), mcpstdio.WithUpstream(mcpstdio.InProcess(
+					func(_ context.Context, conn io.ReadWriteCloser) error {
+						lines := bufio.NewReader(conn)
+						if _, err := lines.ReadString('\n'); err != nil {
+							return err
+						}
+						ended := make(chan struct{})
+						go func() { defer close(ended); _, _ = lines.ReadString('\n') }()
+						timer := time.After(time.Second)
+						if !test.answers {
+							timer = nil
+						}
+						select {
+						case <-ended:
+							return nil // without an answer
+						case <-timer:
+						}
+						_, err := io.WriteString(conn, test.out)
+						<-ended
+						return err
+					})))
+				start := time.Now()
+				var out syncBuffer
+				if err := s.Serve(t.Context(), strings.NewReader(requestText("1", "x", "{}")+"\n"), &out); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(start); took != test.took || out.String() != test.out {
+					t.Errorf("after %v the client had %q, want %q after %v", took, out.String(), test.out, test.took)
+				}
+			})
+		})
+	}
+}
+
 // An upstream that reads slowly gets everything.
 func TestUpstreamReadsSlowly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
