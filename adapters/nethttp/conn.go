@@ -21,7 +21,8 @@ type conn struct {
 	control deadliner
 	flusher flusher
 	timeout time.Duration // zero: the writer knows no deadlines
-	until   time.Time     // the deadline that is armed; zero between flushes
+	until   time.Time     // the deadline of the flush under way; zero between flushes
+	plain   bool          // HTTP/1 without TLS: a deadline that passes between writes harms nothing
 
 	buf   *[]byte      // what is not yet written, nil while there is nothing
 	check func() error // called after the first flush; may be nil
@@ -97,7 +98,9 @@ func (c *conn) Flush() error {
 		c.check = nil
 	}
 	err = c.explain(err)
-	c.disarm()
+	if c.until = (time.Time{}); !c.plain {
+		c.disarm()
+	}
 	return err
 }
 
@@ -144,10 +147,11 @@ func (c *conn) arm() error {
 	return nil
 }
 
-// disarm takes the deadline away again: left armed, it would reset an idle
-// HTTP/2 stream, and cut short the next response on an HTTP/1.1 connection.
+// disarm takes the deadline away again: left armed, it would reset an idle HTTP/2
+// stream, spoil a TLS connection that has to write because it reads, and cut short the
+// next response on an HTTP/1.1 connection. Where none of them can happen before the
+// stream has ended, that is soon enough: it costs a twentieth of a delivery.
 func (c *conn) disarm() {
-	c.until = time.Time{}
 	if c.timeout != 0 {
 		_ = c.control.SetWriteDeadline(time.Time{})
 	}

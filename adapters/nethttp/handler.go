@@ -94,25 +94,26 @@ func (h *Handler) Guard(next http.Handler) http.Handler {
 // passes the request on, with r.Body as it came, and is called before Serve
 // returns or not at all; nil means that there is no next handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, principal func() string, next func()) {
-	if s := h.answer(w, r, principal, next); s != nil {
+	if s, c := h.answer(w, r, principal, next); s != nil {
 		s.Serve()
+		c.disarm()
 	}
 }
 
-// answer does everything with a request but the waiting. It returns the
-// subscription if there is one to be served. It is not inlined, so that nothing of
+// answer does everything with a request but the waiting. It returns the subscription
+// if there is one to be served, and its connection. It is not inlined, so that nothing of
 // it is on the stack that waits.
 //
 //go:noinline
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, principal func() string, next func()) *core.Subscription {
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, principal func() string, next func()) (*core.Subscription, *conn) {
 	if r.Method != http.MethodPost {
 		if next != nil && h.config.passLegacy && (r.Method == http.MethodGet || r.Method == http.MethodDelete) {
 			next()
-			return nil
+			return nil, nil
 		}
 		w.Header().Set("Allow", http.MethodPost)
 		w.WriteHeader(http.StatusMethodNotAllowed)
-		return nil
+		return nil, nil
 	}
 	if principal == nil && h.config.principal != nil {
 		principal = func() string { return h.config.principal(r) }
@@ -120,7 +121,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, principal func(
 	x := exchange{h: h, w: w, r: r, principal: principal, received: time.Now(), inFront: next != nil}
 	if x.inFront && x.namesOther() {
 		next()
-		return nil
+		return nil, nil
 	}
 	var verdict verdict
 	returned := onShortStack(h.config.log, func() { verdict = x.open() })
@@ -130,7 +131,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, principal func(
 	case !returned && !x.begun:
 		x.answerError(core.ID{}, &core.Error{Code: core.CodeInternalError, Message: "internal error", Refusal: core.RefusedPanic})
 	}
-	return x.subscription
+	return x.subscription, x.conn
 }
 
 // namesOther reports whether the headers say that a message is not for us, so
@@ -189,8 +190,9 @@ type exchange struct {
 	r            *http.Request
 	principal    func() string // nil: nobody is known
 	received     time.Time
-	inFront      bool      // there is a next handler
-	begun        bool      // an answer, or a stream
+	inFront      bool // there is a next handler
+	begun        bool // an answer, or a stream
+	conn         *conn
 	lean         *leanConn // of a stream whose connection is to be taken over
 	subscription *core.Subscription
 }

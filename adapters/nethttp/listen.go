@@ -126,6 +126,8 @@ func (x *exchange) connect(to route) (core.Conn, error) {
 		return nil, err
 	}
 	c := newConn(to, x.h.config.writeTimeout)
+	c.plain = x.r.ProtoMajor == 1 && x.r.TLS == nil
+	x.conn = c
 	if held := to.holdsBack(); held != nil {
 		c.check = func() error {
 			if !held() {
