@@ -58,6 +58,13 @@ func (d *deadlines) remove(s *Subscription) {
 // at is the time at, as a time.
 func (d *deadlines) at(at int64) time.Time { return d.epoch.Add(time.Duration(at)) }
 
+// count returns how many subscriptions wait.
+func (d *deadlines) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.queue)
+}
+
 func (d *deadlines) fire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

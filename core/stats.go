@@ -17,13 +17,30 @@ type Stats struct {
 	Closed    map[Reason]uint64  // ended subscriptions by reason
 	Unflushed uint64             // graceful ends whose result did not get out
 	Broker    *BrokerStats       // nil without a broker
+	Held      Held               // what is kept for subscriptions now
+}
+
+// Held counts what a hub keeps for its subscriptions, entry by entry. All of it is
+// zero when none is open or ending: what stays then is a leak.
+type Held struct {
+	Registered int // subscriptions in the index
+	Releasing  int // subscriptions that have ended and hold something still
+	URIs       int // URIs that somebody is subscribed to
+	Watches    int // URIs with a watch that runs, starts or stops
+	Principals int // principals with subscriptions
+	LimitKeys  int // limit keys with subscriptions, where they have a limit
+	Deadlines  int // subscriptions that wait for a time
 }
 
 // Stats returns the hub's statistics.
 func (h *Hub) Stats() Stats {
 	h.mu.RLock()
-	st := Stats{Open: h.live - h.starting, Opening: h.opening + h.starting}
+	st := Stats{Open: h.live - h.starting, Opening: h.opening + h.starting, Held: Held{
+		Registered: len(h.index.all), Releasing: h.releasing, URIs: len(h.index.uris),
+		Principals: len(h.index.principals), LimitKeys: len(h.byKey),
+	}}
 	h.mu.RUnlock()
+	st.Held.Deadlines, st.Held.Watches = h.deadlines.count(), h.watches.count()
 	if h.link != nil {
 		h.link.count(func(s *BrokerStats) { b := *s; st.Broker = &b })
 		st.Broker.Unsent = h.link.outbox.unsent()

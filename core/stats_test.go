@@ -45,6 +45,41 @@ func TestOpenAndOpening(t *testing.T) {
 	})
 }
 
+// TestHeld: what is kept for subscriptions shows in the statistics entry by entry,
+// and goes with them.
+func TestHeld(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		hub := newHub(t, core.Config{MaxStreamsPerPrincipal: 5, Watcher: newWatcher(t)})
+		want := func(when string, held core.Held) {
+			t.Helper()
+			synctest.Wait()
+			if got := hub.Stats().Held; got != held {
+				t.Errorf("%s: held is\n%+v, want\n%+v", when, got, held)
+			}
+		}
+		want("nobody", core.Held{})
+		alice := listen(t, hub, "1", uriFilter("a:", "b:"), principal("alice"))
+		want("one", core.Held{Registered: 1, URIs: 2, Watches: 2, Principals: 1, LimitKeys: 1, Deadlines: 1})
+		bob := listen(t, hub, "1", uriFilter("b:"), principal("bob"))
+		nobody := listen(t, hub, "1", allLists)
+		want("three", core.Held{Registered: 3, URIs: 2, Watches: 2, Principals: 2, LimitKeys: 2, Deadlines: 3})
+		bob.close()
+		want("bob has gone", core.Held{Registered: 2, URIs: 2, Watches: 2, Principals: 1, LimitKeys: 1, Deadlines: 2})
+		alice.close()
+		nobody.close()
+		want("all have gone", core.Held{})
+
+		step := make(chan struct{})
+		hub = newHub(t, core.Config{OnEnd: func(core.End) { <-step }})
+		s := listen(t, hub, "1", allLists)
+		s.cancel()
+		want("one is held up by OnEnd", core.Held{Releasing: 1})
+		close(step)
+		s.wait()
+		want("released", core.Held{})
+	})
+}
+
 // TestLastWriteBeforeTheFirst is when the request was opened, so that nobody is
 // shown as silent since before it came.
 func TestLastWriteBeforeTheFirst(t *testing.T) {

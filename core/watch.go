@@ -132,3 +132,10 @@ func (ws *watches) usersOf(w *watch) int {
 	defer ws.mu.Unlock()
 	return w.users
 }
+
+// count returns how many URIs are watched, or about to be.
+func (ws *watches) count() int {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return len(ws.byURI)
+}
