@@ -369,6 +369,18 @@ func (s *stream) overdue(before time.Time) {
 	}
 }
 
+// owes reports whether the stream is still owed something that was published before a time. It is owed nothing once it is over.
+func (s *stream) owes(before time.Time) bool {
+	s.ledger.mu.Lock()
+	defer s.ledger.mu.Unlock()
+	for _, began := range s.owed {
+		if began.Before(before) {
+			return true
+		}
+	}
+	return false
+}
+
 // over takes a stream off the account. What the client itself left, it is owed nothing of; the same goes for a cut stream, and
 // for one whose grant ended. A result comes after what was pending, though: what was published well before it must have come.
 func (s *stream) over(now time.Time, left bool) {
@@ -376,7 +388,11 @@ func (s *stream) over(now time.Time, left bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.phase == completed && !left && !s.fragile {
-		s.overdue(now.Add(-l.bound / 2))
+		late := l.bound / 2
+		if s.attention == prompt {
+			late = l.bound / 5 // all that may lie between is the way to the client
+		}
+		s.overdue(now.Add(-late))
 	}
 	if s.attention != absent {
 		l.found.Ended += len(s.owed)

@@ -171,6 +171,20 @@ func TestFindings(t *testing.T) {
 		{"a change lost before a result", nil, func(a *account) {
 			a.acknowledge()
 			a.publish(1, tools)
+			a.now = a.now.Add(testBound/5 + one)
+			a.result()
+			a.stream.over(a.now, false)
+		}, map[fault]int{faultLost: 1}},
+		{"a slow reader's change just before a result", func(o *order) { o.attention = sluggish }, func(a *account) {
+			a.acknowledge()
+			a.publish(1, tools)
+			a.now = a.now.Add(testBound/5 + one)
+			a.result()
+			a.stream.over(a.now, false)
+		}, nil},
+		{"a slow reader's change lost before a result", func(o *order) { o.attention = sluggish }, func(a *account) {
+			a.acknowledge()
+			a.publish(1, tools)
 			a.now = a.now.Add(testBound/2 + one)
 			a.result()
 			a.stream.over(a.now, false)
@@ -311,6 +325,9 @@ func TestSettled(t *testing.T) {
 	want("before the publish", true)
 	a.publish(1, tools)
 	want("after it", false)
+	if !a.stream.owes(a.now.Add(1)) || a.stream.owes(a.now) {
+		t.Error("a stream is owed what was published before the time in question, and nothing else")
+	}
 	a.tell(tools)
 	want("one was told", false)
 	b.stream.over(b.now, true)

@@ -318,12 +318,25 @@ func (v *visit) holdStill(ctx context.Context) {
 	}
 }
 
-// leaveIn leaves the stream after a while, unless it has ended by then.
+// awaitOwed waits until the stream has been told of all that was published so far, so that a change that is lost shows also on a
+// stream that is short. It gives up when the account has found that out.
+func (v *visit) awaitOwed(ctx context.Context) {
+	began := time.Now()
+	for v.stream.owes(began) && pause(ctx, 20*time.Millisecond) {
+	}
+}
+
+// leaveIn leaves the stream after a while, unless it has ended by then. Every other client waits for what it is owed; the rest
+// leaves in the middle of whatever there is.
 func (v *visit) leaveIn(ctx context.Context, stay time.Duration) (stop func()) {
 	if v.leave == stayOn || stay == 0 {
 		return func() {}
 	}
+	patient := v.deck.chance.n(2) == 0
 	t := time.AfterFunc(stay, func() {
+		if patient && v.attention == prompt {
+			v.awaitOwed(ctx)
+		}
 		v.markLeft()
 		switch v.leave {
 		case reset:
