@@ -8,9 +8,11 @@ require (
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/mcplisten/mcplisten v0.0.0
 	go.uber.org/goleak v1.3.0
+	golang.org/x/perf v0.0.0-20250813145418-2f7363a06fe1
 )
 
 require (
+	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // indirect
 	github.com/bytedance/gopkg v0.1.3 // indirect
 	github.com/bytedance/sonic v1.15.0 // indirect
 	github.com/bytedance/sonic/loader v0.5.0 // indirect
@@ -47,3 +49,5 @@ require (
 )
 
 replace github.com/mcplisten/mcplisten => ../
+
+tool golang.org/x/perf/cmd/benchstat

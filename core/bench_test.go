@@ -134,10 +134,10 @@ func BenchmarkPublish(b *testing.B) {
 			hub := newHub(b, core.Config{MaxStreams: n, KeepAlive: -1})
 			flushed, end := openSinks(b, hub, n, func(int) string { return allLists })
 			defer end()
-			ctx := context.Background()
+			ctx, changes := context.Background(), []core.Change{core.ToolsListChanged()}
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = hub.Publish(ctx, core.ToolsListChanged())
+				_ = hub.Publish(ctx, changes...)
 			}
 			b.ReportMetric(float64(flushed.Load())/float64(b.N), "flushes/op")
 		})
@@ -154,10 +154,10 @@ func BenchmarkPublishUninteresting(b *testing.B) {
 			defer end()
 			each, endOne := openSink(b, hub, uriFilter("file:///one"))
 			defer endOne()
-			ctx := context.Background()
+			ctx, changes := context.Background(), []core.Change{core.ResourceUpdated("file:///one")}
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = hub.Publish(ctx, core.ResourceUpdated("file:///one"))
+				_ = hub.Publish(ctx, changes...)
 				<-each
 			}
 		})
