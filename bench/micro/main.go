@@ -166,7 +166,7 @@ func (o *options) table(ctx context.Context, out io.Writer, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("micro: finding the module with benchstat: %w", err)
 	}
-	shown, err := command(ctx, strings.TrimSpace(string(module)), "tool", "benchstat", 
+	shown, err := command(ctx, strings.TrimSpace(string(module)), "tool", "benchstat",
 		"-ignore", "cpu,goos,goarch", "-filter", ".unit:(allocs/op OR sec/op OR "+unitRatio+")", "accepted="+accepted, "now="+now)
 	if err != nil {
 		return fmt.Errorf("micro: benchstat: %w", err)
