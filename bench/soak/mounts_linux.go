@@ -23,6 +23,9 @@ const (
 	headerDeadline  = "X-Soak-Deadline"  // has the request's context end after deadlineLife
 )
 
+// leanMount is net/http with lean streams.
+const leanMount = "lean"
+
 // mount is one way to serve the endpoint.
 type mount struct {
 	name    string
@@ -36,6 +39,7 @@ func mounts() []mount {
 		{name: "chi", serve: onChi},
 		{name: "echo", serve: onEcho},
 		{name: "gin", serve: onGin},
+		{name: leanMount, options: []mcphttp.Option{mcphttp.WithLeanStreams()}, serve: onNetHTTP},
 	}
 }
 

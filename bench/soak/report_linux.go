@@ -128,6 +128,9 @@ func (s *soak) report(w io.Writer, machine string) {
 	f("client process opens, stalls, resets, half-closes and cancels streams and sends requests that are wrong; it publishes at\n")
 	f("changing rates and checks every message that comes. The servers end streams by every policy. \"Before\" is after a short run\n")
 	f("of the same load, when all clients had left; \"after\" is when all clients of the long run had left.\n\n")
+	if slices.Contains(s.mounts, leanMount) {
+		f("`%s` is net/http with `mcphttp.WithLeanStreams`.\n\n", leanMount)
+	}
 	if len(s.problems) == 0 {
 		f("**Nothing was lost, early, out of place or kept.** Of %d changes that streams were owed, %d were delivered in time and %d were\n",
 			s.found.Owed, s.found.Seen, s.found.Ended)
@@ -162,7 +165,7 @@ func (s *soak) reportBeforeAndAfter(f func(string, ...any)) {
 
 func (s *soak) reportMinutes(f func(string, ...any)) {
 	f("## Minute by minute\n\n")
-	f("All four together. Latency is from just before the publish is asked for to the client having read the notification, on streams\n")
+	f("All together. Latency is from just before the publish is asked for to the client having read the notification, on streams\n")
 	f("that read at once. Heap is what is in use after a collection, with the streams open.\n\n")
 	f("| until | streams | opened | refused | wrong | published | delivered | p50, ms | p99, ms | heap, KB | goroutines | open files |\n")
 	f("|---|---|---|---|---|---|---|---|---|---|---|---|\n")
