@@ -242,15 +242,41 @@ func BenchmarkCoalesce(b *testing.B) {
 	}
 }
 
+// ticking is a Conn that tells of each flush while anybody listens.
+type ticking struct {
+	each chan struct{}
+	over <-chan struct{}
+}
+
+func (ticking) WriteMessage([]byte) error { return nil }
+func (ticking) WriteKeepAlive() error     { return nil }
+func (t ticking) Flush() error {
+	select {
+	case t.each <- struct{}{}:
+	case <-t.over:
+	}
+	return nil
+}
+
 // BenchmarkKeepAlive is a sign of life. Its time is that of the waiting.
 func BenchmarkKeepAlive(b *testing.B) {
 	hub := newHub(b, core.Config{KeepAlive: 100 * time.Microsecond})
-	each, end := openSink(b, hub, allLists)
-	defer end()
+	ctx, cancel := context.WithCancel(context.Background())
+	conn := ticking{make(chan struct{}, 1), ctx.Done()}
+	sub, err := hub.Open(ctx, core.Opening{
+		Request: request(b, hub, "1", allLists), Connect: func() (core.Conn, error) { return conn, nil },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { sub.Serve() })
 	b.ReportAllocs()
 	for b.Loop() {
-		<-each
+		<-conn.each
 	}
+	cancel()
+	serving.Wait()
 }
 
 // takenBroker takes what it is sent, and tells.

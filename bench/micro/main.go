@@ -57,7 +57,7 @@ type options struct {
 	accept    bool
 	stat      bool
 	count     int
-	benchtime time.Duration
+	benchtime string
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -67,8 +67,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&o.from, "from", "", "file of figures to compare instead of running the benchmarks")
 	flags.BoolVar(&o.accept, "accept", false, "accept the figures: write them to the file")
 	flags.BoolVar(&o.stat, "benchstat", true, "show benchstat's table")
-	flags.IntVar(&o.count, "count", 6, "times that each benchmark runs")
-	flags.DurationVar(&o.benchtime, "benchtime", 20*time.Millisecond, "how long each of them runs")
+	flags.IntVar(&o.count, "count", 5, "times that each benchmark runs")
+	// So many times and not so long: on a busy machine a time would be few iterations, and what is done once would show in each.
+	flags.StringVar(&o.benchtime, "benchtime", "200x", "how often it does what it measures, each time")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func (o *options) measure(ctx context.Context) ([]byte, error) {
 		return text, nil
 	}
 	args := append([]string{
-		"test", "-p", "1", "-run", "^$", "-bench", ".", "-skip", skipped, "-benchmem", "-benchtime", o.benchtime.String(),
+		"test", "-p", "1", "-run", "^$", "-bench", ".", "-skip", skipped, "-benchmem", "-benchtime", o.benchtime,
 		"-count", strconv.Itoa(o.count), "-cpu", strconv.Itoa(processors), "-timeout", "10m",
 	}, packages...)
 	text, err := command(ctx, "", args...)
