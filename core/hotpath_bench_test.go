@@ -151,12 +151,17 @@ func BenchmarkBeside(b *testing.B) {
 	} {
 		b.Run(test.name, func(b *testing.B) {
 			var do [2]func()
+			var ends []func()
+			defer func() {
+				for _, end := range ends {
+					end()
+				}
+			}()
 			for i, n := range []int{0, others} {
 				hub := newHub(b, core.Config{MaxStreams: n + 1, KeepAlive: -1, Matcher: test.matcher})
 				_, end := openCrowd(b, hub, n, test.filter, func(i int) string { return "other/" + strconv.Itoa(i) })
-				defer end()
 				one, endOne := test.what(b, hub)
-				defer endOne()
+				ends = append(ends, end, endOne)
 				do[i] = one
 			}
 			b.ReportMetric(compareTurns(b, do), "beside/alone")

@@ -141,7 +141,7 @@ func (o *options) write(out io.Writer, text []byte, now figures) error {
 	if problems := now.overLimit(); len(problems) > 0 {
 		return fmt.Errorf("micro: not accepted, since limits are not a matter of acceptance:\n\t%s", strings.Join(problems, "\n\t"))
 	}
-	if err := os.WriteFile(o.accepted, text, 0o644); err != nil { //nolint:gosec // it is a source file
+	if err := os.WriteFile(o.accepted, text, 0o644); err != nil {
 		return fmt.Errorf("micro: %w", err)
 	}
 	fmt.Fprintf(out, "micro: accepted: %s\n", now.summary())
@@ -154,7 +154,7 @@ func (o *options) table(ctx context.Context, out io.Writer, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("micro: %w", err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a folder of temporary files that stays is not worth an error
+	defer func() { _ = os.RemoveAll(dir) }() // a folder of temporary files that stays is not worth an error
 	now := filepath.Join(dir, "now")
 	if err := os.WriteFile(now, text, 0o600); err != nil {
 		return fmt.Errorf("micro: %w", err)

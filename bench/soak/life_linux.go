@@ -261,6 +261,8 @@ func (v *visit) refusal(res *http.Response) {
 func (v *visit) follow(ctx context.Context, body io.Reader) {
 	events := sse.NewReader(body, 1<<16)
 	var mustEnd time.Time
+	stop := func() {}
+	defer func() { stop() }()
 	result, messages := false, 0
 	for {
 		_ = v.conn.SetReadDeadline(time.Now().Add(v.bound)) // a live stream is never silent for so long
@@ -279,7 +281,7 @@ func (v *visit) follow(ctx context.Context, body io.Reader) {
 					v.acked()
 				}
 				mustEnd = v.mustEnd()
-				defer v.leaveIn(ctx, v.stay)()
+				stop = v.leaveIn(ctx, v.stay)
 				if v.stall {
 					v.holdStill(ctx)
 				}
@@ -322,7 +324,10 @@ func (v *visit) holdStill(ctx context.Context) {
 // stream that is short. It gives up when the account has found that out.
 func (v *visit) awaitOwed(ctx context.Context) {
 	began := time.Now()
-	for v.stream.owes(began) && pause(ctx, 20*time.Millisecond) {
+	for v.stream.owes(began) {
+		if !pause(ctx, 20*time.Millisecond) {
+			return
+		}
 	}
 }
 
