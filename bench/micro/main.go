@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.StringVar(&o.from, "from", "", "file of figures to compare instead of running the benchmarks")
 	flags.BoolVar(&o.accept, "accept", false, "accept the figures: write them to the file")
 	flags.BoolVar(&o.stat, "benchstat", true, "show benchstat's table")
-	flags.IntVar(&o.count, "count", 5, "times that each benchmark runs")
+	flags.IntVar(&o.count, "count", 6, "times that each benchmark runs")
 	// So many times and not so long: on a busy machine a time would be few iterations, and what is done once would show in each.
 	flags.StringVar(&o.benchtime, "benchtime", "200x", "how often it does what it measures, each time")
 	if err := flags.Parse(args); err != nil {
