@@ -175,7 +175,7 @@ func TestI9_EveryEndReleasesEverything(t *testing.T) {
 		started.name += ", with Start"
 		started.openings = append([]opening{withoutGoroutine()}, ending.openings...)
 		for _, ending := range []endingCase{ending, started} {
-			t.Run(ending.name, func(t *testing.T) { everyEnd(t, ending) })
+			t.Run(ending.name, func(t *testing.T) { bubble(t, func(t *testing.T) { everyEnd(t, ending) }) })
 		}
 	}
 	for _, reason := range core.Reasons() {
@@ -186,76 +186,75 @@ func TestI9_EveryEndReleasesEverything(t *testing.T) {
 }
 
 func everyEnd(t *testing.T, ending endingCase) {
-	bubble(t, func(t *testing.T) {
-		w := newWatcher(t)
-		var ends []core.End
-		var s *stream
-		r := &recorder{onCall: func(step string) {
-			if s == nil {
-				return
-			}
-			s.mu.Lock()
-			word := s.panicAt
-			s.mu.Unlock()
-			if word != "" && strings.HasPrefix(step, word+" ") {
-				panic(word)
-			}
-		}}
-		config := ending.config
-		config.Watcher, config.Observer, config.MaxStreams = w, r, 1
-		config.OnEnd = func(e core.End) { ends = append(ends, e) }
-		hub := newHub(t, config)
-		filter := ending.filter
-		if filter == "" {
-			filter = listAndURI
+	t.Helper()
+	w := newWatcher(t)
+	var ends []core.End
+	var s *stream
+	r := &recorder{onCall: func(step string) {
+		if s == nil {
+			return
 		}
-		openings := append([]opening{func(opened *stream, _ *core.Opening, _ *context.Context) { s = opened }}, ending.openings...)
-		listen(t, hub, "1", filter, openings...)
-		synctest.Wait()
-		if ending.do != nil {
-			ending.do(t, hub, s)
+		s.mu.Lock()
+		word := s.panicAt
+		s.mu.Unlock()
+		if word != "" && strings.HasPrefix(step, word+" ") {
+			panic(word)
 		}
-		end := s.wait()
-		wantEnd(t, end, ending.reason, ending.graceful)
-		if wantErr := ending.err; wantErr != nil && !errors.Is(end.Err, wantErr) || wantErr == nil && end.Err != nil && end.Reason != core.Panicked && end.Reason != core.Revoked {
-			t.Errorf("ended with the error %v, want %v", end.Err, wantErr)
-		}
-		steps := s.all()
-		switch results := count(steps, "result"); {
-		case ending.graceful && (results != 1 || !slices.Equal(steps[len(steps)-2:], []string{"result", "flush"})):
-			t.Errorf("I5: the client got %q, want one result as its last message", steps)
-		case !ending.graceful && end.Reason == core.ClientClosed && results != 0:
-			t.Errorf("I5: the client got %q, want no result", steps)
-		}
-		// Everybody was told, once and alike.
-		if len(ends) != 1 || !sameEnd(ends[0], end) {
-			t.Errorf("OnEnd was told %+v, want once what Serve returned, %+v", ends, end)
-		}
-		if told := countPrefix(r.take(), "closed "); told != len(r.ends) || told > 1 || told == 0 && s.panicAt != "accepted" {
-			t.Errorf("the observer was told %d times of the close, want once", told)
-		}
-		// Everything was released: the watch, the place, and what the hub holds.
-		if ending.filter == "" {
-			wantSteps(t, w.take(), "start a:", "stop a:")
-		}
-		checkEmpty(t, hub)
-		if got, want := hub.Stats().Closed, map[core.Reason]uint64{ending.reason: 1}; !maps.Equal(got, want) {
-			t.Errorf("the statistics are %v, want %v", got, want)
-		}
-		before := s.all()
-		publish(t, hub, core.ToolsListChanged(), core.ResourceUpdated("a:"))
-		advance(time.Hour)
-		wantSteps(t, s.all(), before...)
-		s = nil
-		hub.SetMode(core.ModeServe)
-		next, err := tryListen(t, hub, "2", listAndURI)
-		switch {
-		case ending.reason == core.Shutdown:
-			wantRefusal(t, err, core.CodeInternalError, core.RefusedShutdown)
-		case err != nil:
-			t.Errorf("the place was not given back: %v", err)
-		default:
-			next.close()
-		}
-	})
+	}}
+	config := ending.config
+	config.Watcher, config.Observer, config.MaxStreams = w, r, 1
+	config.OnEnd = func(e core.End) { ends = append(ends, e) }
+	hub := newHub(t, config)
+	filter := ending.filter
+	if filter == "" {
+		filter = listAndURI
+	}
+	openings := append([]opening{func(opened *stream, _ *core.Opening, _ *context.Context) { s = opened }}, ending.openings...)
+	listen(t, hub, "1", filter, openings...)
+	synctest.Wait()
+	if ending.do != nil {
+		ending.do(t, hub, s)
+	}
+	end := s.wait()
+	wantEnd(t, end, ending.reason, ending.graceful)
+	if wantErr := ending.err; wantErr != nil && !errors.Is(end.Err, wantErr) || wantErr == nil && end.Err != nil && end.Reason != core.Panicked && end.Reason != core.Revoked {
+		t.Errorf("ended with the error %v, want %v", end.Err, wantErr)
+	}
+	steps := s.all()
+	switch results := count(steps, "result"); {
+	case ending.graceful && (results != 1 || !slices.Equal(steps[len(steps)-2:], []string{"result", "flush"})):
+		t.Errorf("I5: the client got %q, want one result as its last message", steps)
+	case !ending.graceful && end.Reason == core.ClientClosed && results != 0:
+		t.Errorf("I5: the client got %q, want no result", steps)
+	}
+	// Everybody was told, once and alike.
+	if len(ends) != 1 || !sameEnd(ends[0], end) {
+		t.Errorf("OnEnd was told %+v, want once what Serve returned, %+v", ends, end)
+	}
+	if told := countPrefix(r.take(), "closed "); told != len(r.ends) || told > 1 || told == 0 && s.panicAt != "accepted" {
+		t.Errorf("the observer was told %d times of the close, want once", told)
+	}
+	// Everything was released: the watch, the place, and what the hub holds.
+	if ending.filter == "" {
+		wantSteps(t, w.take(), "start a:", "stop a:")
+	}
+	checkEmpty(t, hub)
+	if got, want := hub.Stats().Closed, map[core.Reason]uint64{ending.reason: 1}; !maps.Equal(got, want) {
+		t.Errorf("the statistics are %v, want %v", got, want)
+	}
+	before := s.all()
+	publish(t, hub, core.ToolsListChanged(), core.ResourceUpdated("a:"))
+	advance(time.Hour)
+	wantSteps(t, s.all(), before...)
+	s = nil
+	hub.SetMode(core.ModeServe)
+	next, err := tryListen(t, hub, "2", listAndURI)
+	switch {
+	case ending.reason == core.Shutdown:
+		wantRefusal(t, err, core.CodeInternalError, core.RefusedShutdown)
+	case err != nil:
+		t.Errorf("the place was not given back: %v", err)
+	default:
+		next.close()
+	}
 }

@@ -57,7 +57,7 @@ func TestSlowRechecksHoldUpNobody(t *testing.T) {
 		const asked = 100 * time.Millisecond
 		hub := newHub(t, core.Config{KeepAlive: -1, Authorizer: core.AuthorizerFunc(
 			func(context.Context, string, core.Filter) (core.Grant, error) {
-				return core.Grant{RecheckDelivery: true, Recheck: func(context.Context) error { time.Sleep(asked); return nil }}, nil
+				return core.Grant{RecheckDelivery: true, Recheck: func(context.Context) error { <-time.After(asked); return nil }}, nil
 			})})
 		var streams []*stream
 		for i := range 500 {

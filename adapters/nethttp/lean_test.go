@@ -92,7 +92,7 @@ func (s *leanService) dial(tb testing.TB, id, filter, behind string) *rawClient 
 		tb.Fatal(err)
 	}
 	c := &rawClient{Conn: conn, in: bufio.NewReader(conn)}
-	if c.resp, err = http.ReadResponse(c.in, nil); err != nil {
+	if c.resp, err = http.ReadResponse(c.in, nil); err != nil { //nolint:bodyclose // it is the connection, which is closed
 		tb.Fatal(err)
 	}
 	if c.resp.StatusCode != http.StatusOK {

@@ -40,7 +40,7 @@ var attempts = sync.Pool{New: func() any {
 	a.write = func(fd uintptr) bool {
 		for {
 			a.n, a.err = syscall.Write(int(fd), a.b)
-			if a.err != syscall.EINTR { //nolint:errorlint // a bare number, on the hottest path
+			if a.err != syscall.EINTR {
 				return true
 			}
 		}
@@ -57,7 +57,7 @@ func writeNow(raw syscall.RawConn, b []byte) (n int, err error) {
 	a := attempts.Get().(*attempt)
 	a.b, a.n, a.err = b, 0, nil
 	err = raw.Write(a.write)
-	if err == nil && a.err != syscall.EAGAIN { //nolint:errorlint // likewise
+	if err == nil && a.err != syscall.EAGAIN {
 		err = a.err
 	}
 	n = max(0, a.n)

@@ -261,6 +261,7 @@ func TestUpstreamReadsNothingUntilTheEnd(t *testing.T) {
 // An upstream that drops what it is at when its input ends gets that only when it has
 // answered. One that never answers gets it all the same.
 func TestAnswersAreDueAtTheEndOfInput(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		answers bool
 		took    time.Duration
