@@ -16,6 +16,7 @@ import (
 type Config struct {
 	// Capabilities are the notifications that this server publishes. What a
 	// client asks for beyond them is not honored; by default nothing is.
+	// [Hub.SetCapabilities] changes them.
 	Capabilities Capabilities
 
 	// ServerInfo goes into the _meta of the result that ends a subscription.
@@ -71,6 +72,7 @@ type Config struct {
 	Watcher    Watcher    // nil for none
 	Matcher    Matcher    // nil matches exactly
 	Observer   Observer   // nil for none
+	Tap        Tap        // nil for none
 
 	// Broker connects the hub with those of other nodes. By default there are none.
 	// A hub with a broker runs goroutines of its own until Shutdown has returned.
@@ -111,7 +113,8 @@ type Hub struct {
 	stats stats
 	mode  atomic.Int32 // a Mode; set under mu
 
-	undeclared atomic.Uint32 // bit k: the log says that kind k is published and not among the capabilities
+	declared   atomic.Pointer[Capabilities] // nil: the configured ones; set under mu
+	undeclared atomic.Uint32                // bit k: the log says that kind k is published and not among the capabilities
 
 	serial  atomic.Uint64 // of the newest subscription
 	covered atomic.Uint64 // changes that the Matcher was asked for
@@ -192,7 +195,7 @@ func (h *Hub) Capabilities() Capabilities {
 	if h.Mode() != ModeServe {
 		return Capabilities{}
 	}
-	return h.config.Capabilities
+	return h.capabilities()
 }
 
 // ServerInfo returns the configured server info, nil where there is none.

@@ -295,7 +295,9 @@ func (l *link) apply(m nodeMessage) {
 	for _, part := range m.parts() {
 		if changes := part.changes(); len(changes) > 0 {
 			// A panicking Matcher has been logged and has lost nothing.
-			_, _ = l.hub.apply(l.carried(part.Origin), m.audience(), changes)
+			ctx, to := l.carried(part.Origin), m.audience()
+			_, _ = l.hub.apply(ctx, to, changes)
+			l.hub.tell(ctx, to, changes)
 		}
 	}
 }
@@ -315,6 +317,7 @@ func (l *link) carried(origin string) context.Context {
 // gap notes that the streams that are open may have missed something. Whoever
 // opens from now on has not.
 func (l *link) gap() {
+	l.hub.tellMissed()
 	l.hub.mu.RLock()
 	open := len(l.hub.index.all)
 	l.hub.mu.RUnlock()

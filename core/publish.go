@@ -36,6 +36,7 @@ func (h *Hub) PublishTo(ctx context.Context, to Audience, changes ...Change) err
 	}
 	h.checkDeclared(changes)
 	origin, err := h.apply(ctx, to, changes)
+	h.tell(ctx, to, changes)
 	if h.link != nil && !h.link.publish(to, changes, origin) {
 		return ErrShutdown
 	}
@@ -47,7 +48,7 @@ func (h *Hub) PublishTo(ctx context.Context, to Audience, changes ...Change) err
 func (h *Hub) checkDeclared(changes []Change) {
 	for _, c := range changes {
 		bit := uint32(1) << c.Kind
-		if h.config.Capabilities.deliver(c.Kind) || h.undeclared.Load()&bit != 0 {
+		if h.capabilities().deliver(c.Kind) || h.undeclared.Load()&bit != 0 {
 			continue
 		}
 		if h.undeclared.Or(bit)&bit == 0 {
