@@ -115,12 +115,15 @@ func TestBothErasAtOnce(t *testing.T) {
 			if err := b.Hub().PublishTo(context.Background(), core.Principals("alice"), core.ToolsListChanged()); err != nil {
 				t.Fatal(err)
 			}
+			publish(core.PromptsListChanged())
+			older.want("after what was for alice, the older client", promptsChanged)
+			modern("after what was for alice", promptsChanged, client.Notification{Kind: client.Prompts})
 			srv.AddResource(mcp.NewResource(notesA, "a"), noResource)
 			older.want("AddResource, the older client", resourcesChanged)
 			modern("AddResource", resourcesChanged, client.Notification{Kind: client.Resources})
-			// Four by the application, three by the server: nothing went round.
-			if got := publishes.count(); got != 7 {
-				t.Errorf("%d publishes, want 7", got)
+			// Five by the application, three by the server: nothing went round.
+			if got := publishes.count(); got != 8 {
+				t.Errorf("%d publishes, want 8", got)
 			}
 		})
 	}

@@ -6,6 +6,8 @@ package mcpgobridge
 
 import (
 	"crypto/rand"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -13,14 +15,21 @@ import (
 )
 
 // session is the bridge as the server sees it: a client that is told of everything.
+// It knows what it is subscribed to, since programs ask their sessions for that before
+// they tell them of an update.
 type session struct {
 	id    string
 	inbox *inbox
+
+	mu         sync.Mutex
+	subscribed map[string]struct{}
 }
 
-var _ server.ClientSession = (*session)(nil)
+var _ server.SessionWithResourceSubscriptions = (*session)(nil)
 
-func newSession(to *inbox) *session { return &session{id: SessionPrefix + rand.Text(), inbox: to} }
+func newSession(to *inbox) *session {
+	return &session{id: SessionPrefix + rand.Text(), inbox: to, subscribed: make(map[string]struct{})}
+}
 
 // Initialize does nothing: the session is ready from the start.
 func (*session) Initialize() {}
@@ -34,6 +43,35 @@ func (s *session) SessionID() string { return s.id }
 // NotificationChannel returns where the next notification goes. The server asks for
 // it each time, just before it sends.
 func (s *session) NotificationChannel() chan<- mcp.JSONRPCNotification { return s.inbox.next() }
+
+// SubscribeToResource is called by the server for a resources/subscribe.
+func (s *session) SubscribeToResource(uri string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subscribed[uri] = struct{}{}
+}
+
+// UnsubscribeFromResource is called by the server for a resources/unsubscribe.
+func (s *session) UnsubscribeFromResource(uri string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.subscribed, uri)
+}
+
+// SubscribedResources returns what the streams listen to.
+func (s *session) SubscribedResources() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.subscribed))
+}
+
+// IsSubscribedToResource reports whether a stream listens to a resource.
+func (s *session) IsSubscribedToResource(uri string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, subscribed := s.subscribed[uri]
+	return subscribed
+}
 
 // room is how many notifications wait in a channel at most.
 const room = 256

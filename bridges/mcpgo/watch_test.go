@@ -87,6 +87,40 @@ func TestI10_ASubscriptionThatTheServerRefuses(t *testing.T) {
 	})
 }
 
+// TestSessionsThatKnowTheirSubscriptions: the other way in which programs keep account
+// is to ask each session.
+func TestSessionsThatKnowTheirSubscriptions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hooks := &server.Hooks{}
+		var session server.ClientSession
+		hooks.AddOnRegisterSession(func(_ context.Context, s server.ClientSession) { session = s })
+		srv := server.NewMCPServer("s", "1", server.WithHooks(hooks), server.WithResourceCapabilities(true, true))
+		b := attach(t, srv, core.Config{KeepAlive: -1})
+		knows, ok := session.(server.SessionWithResourceSubscriptions)
+		if !ok {
+			t.Fatalf("the session is a %T", session)
+		}
+		tell := func(uri string) {
+			if knows.IsSubscribedToResource(uri) {
+				_ = srv.SendNotificationToSpecificClient(knows.SessionID(), mcp.MethodNotificationResourceUpdated, map[string]any{"uri": uri})
+			}
+		}
+		m := open(t, b.Hub(), core.Filter{ResourceSubscriptions: []string{notesA}})
+		tell(notesA)
+		m.want("an update", resourceUpdated+notesA)
+		if got := knows.SubscribedResources(); !slices.Equal(got, []string{notesA}) {
+			t.Errorf("subscribed to %q", got)
+		}
+		b.Hub().EndWhere(func(core.StreamInfo) bool { return true })
+		<-m.done
+		synctest.Wait()
+		if got := knows.SubscribedResources(); len(got) != 0 || knows.IsSubscribedToResource(notesA) {
+			t.Errorf("after the stream, subscribed to %q", got)
+		}
+	})
+}
+
 // TestHooksFindTheListener: those of the server see the values of the listen request.
 func TestHooksFindTheListener(t *testing.T) {
 	t.Parallel()
