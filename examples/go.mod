@@ -12,7 +12,9 @@ require (
 	github.com/google/jsonschema-go v0.4.3
 	github.com/klauspost/compress v1.20.3
 	github.com/labstack/echo/v4 v4.16.0
+	github.com/mark3labs/mcp-go v1.2.1
 	github.com/mcplisten/mcplisten v0.0.0
+	github.com/mcplisten/mcplisten/bridges/mcpgo v0.0.0
 	github.com/mcplisten/mcplisten/brokers/nats v0.0.0
 	github.com/mcplisten/mcplisten/brokers/redis v0.0.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
@@ -69,8 +71,10 @@ require (
 	github.com/pelletier/go-toml/v2 v2.2.4 // indirect
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.0 // indirect
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.2 // indirect
 	github.com/segmentio/asm v1.1.3 // indirect
 	github.com/segmentio/encoding v0.5.4 // indirect
+	github.com/spf13/cast v1.7.1 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/ugorji/go/codec v1.3.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
@@ -95,6 +99,8 @@ require (
 )
 
 replace github.com/mcplisten/mcplisten => ../
+
+replace github.com/mcplisten/mcplisten/bridges/mcpgo => ../bridges/mcpgo
 
 replace github.com/mcplisten/mcplisten/brokers/nats => ../brokers/nats
 
