@@ -23,13 +23,35 @@ import (
 func connectOlder(t *testing.T, srv *server.MCPServer, url string) *peer {
 	t.Helper()
 	p := connect(t, url, mcp.LATEST_LEGACY_PROTOCOL_VERSION, transport.WithContinuousListening())
-	// The server queues for a session from its initialize on.
-	id := p.client.GetSessionId()
-	if err := srv.SendNotificationToSpecificClient(id, "notifications/hello", nil); err != nil {
-		t.Fatalf("the server cannot send to its own session: %v", err)
-	}
-	p.want("the server's own stream", "notifications/hello")
+	p.settle(srv)
 	return p
+}
+
+const hello = "notifications/hello"
+
+// settle waits until what the server sends to the client's session arrives. It says
+// hello until it does: mcp-go loses what it sends just when a POST of the same session
+// ends.
+func (p *peer) settle(srv *server.MCPServer) {
+	p.t.Helper()
+	ctx := testContext(p.t)
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if err := srv.SendNotificationToSpecificClient(p.client.GetSessionId(), hello, nil); err != nil {
+			p.t.Fatalf("the server cannot send to its own session: %v", err)
+		}
+		select {
+		case got := <-p.told:
+			if got != hello {
+				p.t.Fatalf("told %q, want %q", got, hello)
+			}
+			return
+		case <-again.C:
+		case <-ctx.Done():
+			p.t.Fatal("the server's own stream brings nothing")
+		}
+	}
 }
 
 func (p *peer) subscribe(uri string) {
@@ -78,6 +100,7 @@ func TestBothErasAtOnce(t *testing.T) {
 			older.subscribe(notesA)
 			older.subscribe(notesB)
 			older.unsubscribe(notesB)
+			older.settle(srv)
 			theirs := connect(t, url, mcp.ProtocolVersion20260728)
 			theirs.listen(everything)
 			ours := listen(t, url, everything)
