@@ -152,17 +152,31 @@ func TestBothErasAtOnce(t *testing.T) {
 	}
 }
 
-// TestWhatTheServerDoesNotAdvertise is not sent to its own clients.
+// TestWhatTheServerDoesNotAdvertise is not sent to its own clients, until it does.
 func TestWhatTheServerDoesNotAdvertise(t *testing.T) {
 	t.Parallel()
-	srv := server.NewMCPServer("tools only", "1", server.WithToolCapabilities(true))
-	b := attach(t, srv, core.Config{Capabilities: core.Capabilities{PromptsListChanged: true}})
-	url := serve(t, "nethttp", srv, b)
-	older := connectOlder(t, srv, url)
-	if err := b.Hub().Publish(context.Background(), core.PromptsListChanged(), core.ToolsListChanged()); err != nil {
-		t.Fatal(err)
-	}
-	older.want("published", toolsChanged)
+	synctest.Test(t, func(t *testing.T) {
+		srv := server.NewMCPServer("prompts only", "1", server.WithPromptCapabilities(true))
+		b := attach(t, srv, core.Config{Capabilities: core.Capabilities{ToolsListChanged: true}})
+		older := newFakeSession("older")
+		if err := srv.RegisterSession(t.Context(), older); err != nil {
+			t.Fatal(err)
+		}
+		publish := func() {
+			t.Helper()
+			if err := b.Hub().Publish(t.Context(), core.PromptsListChanged(), core.ToolsListChanged()); err != nil {
+				t.Fatal(err)
+			}
+			advance(time.Second)
+		}
+		publish()
+		older.want(t, "published", promptsChanged)
+		addTool(srv, "the first")
+		advance(time.Second)
+		older.want(t, "the server's first tool", toolsChanged)
+		publish()
+		older.want(t, "published after it", toolsChanged, promptsChanged)
+	})
 }
 
 // TestGetAndDelete reach the server where they are asked for.
