@@ -22,7 +22,7 @@ import (
 // connectOlder returns a client of an older revision whose own stream is open.
 func connectOlder(t *testing.T, srv *server.MCPServer, url string) *peer {
 	t.Helper()
-	p := connect(t, url, mcp.LATEST_LEGACY_PROTOCOL_VERSION, transport.WithContinuousListening())
+	p := connect(t, url, mcp.LATEST_LEGACY_PROTOCOL_VERSION, transport.WithContinuousListening()) //nolint:staticcheck // deprecated, and what is tested
 	p.settle(srv)
 	return p
 }
@@ -58,7 +58,7 @@ func (p *peer) subscribe(uri string) {
 	p.t.Helper()
 	request := mcp.SubscribeRequest{}
 	request.Params.URI = uri
-	if err := p.client.Subscribe(testContext(p.t), request); err != nil {
+	if err := p.client.Subscribe(testContext(p.t), request); err != nil { //nolint:staticcheck // deprecated, and what is tested
 		p.t.Fatalf("resources/subscribe: %v", err)
 	}
 }
@@ -67,7 +67,7 @@ func (p *peer) unsubscribe(uri string) {
 	p.t.Helper()
 	request := mcp.UnsubscribeRequest{}
 	request.Params.URI = uri
-	if err := p.client.Unsubscribe(testContext(p.t), request); err != nil {
+	if err := p.client.Unsubscribe(testContext(p.t), request); err != nil { //nolint:staticcheck // deprecated, and what is tested
 		p.t.Fatalf("resources/unsubscribe: %v", err)
 	}
 }

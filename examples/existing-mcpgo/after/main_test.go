@@ -83,7 +83,8 @@ func TestBothEras(t *testing.T) {
 // connect returns a client of an older revision that holds the server's own stream.
 func connect(t *testing.T, url string, network *http.Client) (c *mcpgoclient.Client, told chan string) {
 	t.Helper()
-	c, err := mcpgoclient.NewStreamableHttpClient(url, transport.WithContinuousListening(), transport.WithHTTPBasicClient(network),
+	c, err := mcpgoclient.NewStreamableHttpClient(url, transport.WithContinuousListening(), //nolint:staticcheck // deprecated, and what is tested
+		transport.WithHTTPBasicClient(network),
 		transport.WithHTTPLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
