@@ -1,0 +1,11 @@
+// The suite leaves no goroutine behind.
+
+package gosdkbridge_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
