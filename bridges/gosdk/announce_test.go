@@ -3,7 +3,6 @@
 package gosdkbridge_test
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 
@@ -79,9 +78,7 @@ func TestManyTools(t *testing.T) {
 		s := serve(t, framework, server, core.Config{})
 		l := s.listen(t, "stream", core.Filter{ToolsListChanged: true, PromptsListChanged: true})
 		sdk := s.connect(t, "the SDK's client", core.ProtocolVersion)
-		for i := range many {
-			addTool(server, fmt.Sprintf("tool-%d", i))
-		}
+		addTools(server, many)
 		addPrompt(server, "second")
 		count, listed, prompted := 0, 0, false
 		for listed < 1+many || !prompted {

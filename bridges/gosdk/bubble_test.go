@@ -214,6 +214,17 @@ func TestToldOnce(t *testing.T) {
 	})
 }
 
+// However many tools are added at once, it is one notification.
+func TestManyToolsAtOnce(t *testing.T) {
+	t.Parallel()
+	bubble(t, &handlers{}, core.Config{}, func(t *testing.T, server *mcp.Server, bridge *gosdkbridge.Bridge) {
+		r := mustListen(t, bridge.Hub(), `{"toolsListChanged":true}`)
+		addTools(server, 200)
+		time.Sleep(time.Minute) //nolint:forbidigo // fake time
+		r.is(t, tools)
+	})
+}
+
 // Two lists of which one keeps changing do not get in each other's way.
 func TestSteadyBesideQuiet(t *testing.T) {
 	t.Parallel()

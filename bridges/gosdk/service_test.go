@@ -5,8 +5,8 @@ package gosdkbridge_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -136,6 +136,14 @@ func addTool(server *mcp.Server, name string) {
 	mcp.AddTool(server, &mcp.Tool{Name: name}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "done"}}}, nil, nil
 	})
+}
+
+// addTools adds many tools as quickly as can be.
+func addTools(server *mcp.Server, many int) {
+	for i := range many {
+		server.AddTool(&mcp.Tool{Name: fmt.Sprintf("tool-%d", i), InputSchema: json.RawMessage(`{"type":"object"}`)},
+			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return &mcp.CallToolResult{}, nil })
+	}
 }
 
 func addPrompt(server *mcp.Server, name string) {
@@ -321,7 +329,7 @@ type sdkClient struct {
 }
 
 // wire is a client's way to the server. It tells of each answer to a GET: then the
-// server's own stream is there; and of each acknowledgment.
+// server's own stream is there.
 type wire struct {
 	base http.RoundTripper
 	gets chan int
@@ -339,9 +347,6 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.saw = append(w.saw, fmt.Sprintf("%s %d", r.Method, answer.StatusCode))
 	w.mu.Unlock()
 	if r.Method == http.MethodGet {
-		// The first byte of its body is written when the stream is taken.
-		first := make([]byte, 1)
-		_, _ = io.ReadFull(answer.Body, first)
 		w.gets <- answer.StatusCode
 	}
 	return answer, nil
