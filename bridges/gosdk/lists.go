@@ -29,10 +29,11 @@ type lists struct {
 }
 
 type list struct {
-	told atomic.Bool // announced since the last look
-	base []any       // as it was known to be; the SDK's own pointers, which a change replaces
-	last []any       // as it was at the last look, where that was another one
-	seen bool        // base is set
+	told  atomic.Bool // announced since the last look
+	seen  bool        // base is set
+	base  []any       // as those who listen know it; the SDK's own pointers, which a change replaces
+	moved bool        // last is set
+	last  []any       // as it was at the last look, where that was not base
 }
 
 func (l *lists) init(b *Bridge) { l.bridge = b }
@@ -51,15 +52,17 @@ func (l *lists) look() {
 		case <-b.ctx.Done():
 			return
 		}
-		if b.config.Broker == nil && b.hub.Stats().Open == 0 {
-			for k := range l.of {
-				l.of[k].forget()
-			}
-			continue
+		nobody := b.config.Broker == nil && b.hub.Stats().Open == 0
+		if !nobody {
+			b.refresh() // a list's first member is not announced either while others follow
 		}
+		advertised := b.advertises()
 		for k := range listKinds {
+			if nobody || !advertised[k] {
+				l.of[k].forget()
+				continue
+			}
 			if l.of[k].overdue(func() ([]any, bool) { return b.list(k) }) {
-				b.refresh()
 				b.publish(core.Change{Kind: k})
 			}
 		}
@@ -68,23 +71,23 @@ func (l *lists) look() {
 
 // forget drops what is known of a list. What changes until it is looked at again is
 // announced as ever.
-func (l *list) forget() { l.base, l.last, l.seen = nil, nil, false }
+func (l *list) forget() { l.seen, l.base, l.moved, l.last = false, nil, false, nil }
 
 // overdue looks at the list and reports whether its change must be told of, since
 // the server does not: it has changed between two looks, and again until the third,
-// and was not announced in all that time. A list that stays as it is for so long is
-// announced.
+// and was not announced in all that time. A list that stays as it was from one look to
+// the next needs nobody's help: the server announces it.
 func (l *list) overdue(look func() ([]any, bool)) bool {
 	told := l.told.Swap(false)
 	now, ok := look()
 	switch {
 	case !ok:
 		return false
-	case told, !l.seen, slices.Equal(now, l.base):
-		l.base, l.last, l.seen = now, nil, true
+	case told, !l.seen, slices.Equal(now, l.base), l.moved && slices.Equal(now, l.last):
+		l.base, l.last, l.seen, l.moved = now, nil, true, false
 		return false
-	case l.last == nil, slices.Equal(now, l.last):
-		l.last = now
+	case !l.moved:
+		l.last, l.moved = now, true
 		return false
 	}
 	l.base, l.last = now, now

@@ -173,14 +173,7 @@ func attach(t *testing.T, server *mcp.Server, config core.Config, options ...gos
 	if err != nil {
 		t.Fatalf("Attach: %v", err)
 	}
-	t.Cleanup(func() {
-		if err := bridge.Hub().Shutdown(context.Background()); err != nil {
-			t.Errorf("Shutdown: %v", err)
-		}
-		if err := bridge.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	t.Cleanup(func() { end(t, bridge) })
 	return bridge
 }
 

@@ -151,7 +151,13 @@ func (b *Bridge) reattach() bool {
 	c.open()
 	b.refresh()
 	uris := b.moveAll(s)
-	changes := []core.Change{core.ToolsListChanged(), core.PromptsListChanged(), core.ResourcesListChanged()}
+	var changes []core.Change
+	for k, advertised := range b.advertises() {
+		if kind := core.Kind(k); advertised {
+			b.lists.announced(kind)
+			changes = append(changes, core.Change{Kind: kind})
+		}
+	}
 	for _, uri := range uris {
 		changes = append(changes, core.ResourceUpdated(uri))
 	}
