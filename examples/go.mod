@@ -62,6 +62,7 @@ require (
 	github.com/leodido/go-urn v1.4.0 // indirect
 	github.com/mattn/go-colorable v0.1.15 // indirect
 	github.com/mattn/go-isatty v0.0.22 // indirect
+	github.com/mcplisten/mcplisten/bridges/gosdk v0.0.0
 	github.com/minio/highwayhash v1.0.4 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.2 // indirect
@@ -105,3 +106,5 @@ replace github.com/mcplisten/mcplisten/bridges/mcpgo => ../bridges/mcpgo
 replace github.com/mcplisten/mcplisten/brokers/nats => ../brokers/nats
 
 replace github.com/mcplisten/mcplisten/brokers/redis => ../brokers/redis
+
+replace github.com/mcplisten/mcplisten/bridges/gosdk => ../bridges/gosdk
