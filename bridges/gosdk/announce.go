@@ -5,6 +5,7 @@ package gosdkbridge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/mcplisten/mcplisten/core"
 )
@@ -16,7 +17,7 @@ type announcer struct{}
 // publish publishes what the server announced.
 func (b *Bridge) publish(changes ...core.Change) {
 	ctx := context.WithValue(context.Background(), announcer{}, b)
-	if err := b.hub.Publish(ctx, changes...); err != nil {
+	if err := b.hub.Publish(ctx, changes...); err != nil && !errors.Is(err, core.ErrShutdown) {
 		b.log.Warn("mcplisten: what the server announced could not be published", "error", err)
 	}
 }

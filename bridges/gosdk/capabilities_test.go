@@ -216,4 +216,3 @@ func TestAuthorizer(t *testing.T) {
 		t.Errorf("asked %d times, want twice", len(asked))
 	}
 }
-

@@ -39,7 +39,8 @@
 // The SDK tells sessions, and forgets what changes while it has none. So the bridge
 // is one: a session within the process, over no transport, that the server's
 // Sessions method yields with an ID that starts with [SessionPrefix]. Nothing that
-// it asks passes through the server's middleware. It answers pings, and requests for
+// it asks passes through the server's middleware (SetCacheable of its options is
+// called for the answers, as for any). It answers pings, and requests for
 // roots, samples or elicitation with an error. A program that goes through Sessions
 // to close them may close it: the bridge then attaches a new one and tells every
 // stream that everything changed.

@@ -291,4 +291,3 @@ func TestTwoBridges(t *testing.T) {
 		b.is(t, tools, tools)
 	})
 }
-

@@ -319,3 +319,35 @@ func TestHandlerAlone(t *testing.T) {
 	}
 }
 
+// The subscriptions of sessions that have ended are forgotten; those of the others are
+// not.
+func TestForgotten(t *testing.T) {
+	t.Parallel()
+	server := newServer(&handlers{})
+	bridge := attach(t, server, core.Config{})
+	session := func() *mcp.ClientSession {
+		near, far := mcp.NewInMemoryTransports()
+		if _, err := server.Connect(t.Context(), far, nil); err != nil {
+			t.Fatal(err)
+		}
+		c, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil).Connect(t.Context(), near,
+			&mcp.ClientSessionOptions{ProtocolVersion: revisions()[0]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, uri := range []string{"test://a", "test://b"} {
+			if err := c.Subscribe(t.Context(), &mcp.SubscribeParams{URI: uri}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return c
+	}
+	lasting := session()
+	defer lasting.Close()
+	for range 300 {
+		_ = session().Close()
+	}
+	if n := bridge.OlderSubscriptions(); n < 2 || n > 150 {
+		t.Errorf("%d subscriptions of one session that lasts and 300 that ended are remembered", n)
+	}
+}

@@ -150,18 +150,18 @@ func (b *Bridge) reattach() bool {
 	}
 	c.open()
 	b.refresh()
-	uris := b.moveAll(s)
-	var changes []core.Change
+	var lists, updates []core.Change
 	for k, advertised := range b.advertises() {
 		if kind := core.Kind(k); advertised {
 			b.lists.announced(kind)
-			changes = append(changes, core.Change{Kind: kind})
+			lists = append(lists, core.Change{Kind: kind})
 		}
 	}
-	for _, uri := range uris {
-		changes = append(changes, core.ResourceUpdated(uri))
+	b.publish(lists...)
+	for _, uri := range b.moveAll(s) {
+		updates = append(updates, core.ResourceUpdated(uri))
 	}
-	b.publish(changes...)
+	b.publish(updates...)
 	return true
 }
 
@@ -186,7 +186,9 @@ func (c *connection) Connect(context.Context) (mcp.Connection, error) { return c
 
 // SupportsProtocolVersion keeps the session one of an older revision, whatever it
 // asks: those are told of lists without asking.
-func (c *connection) SupportsProtocolVersion(version string) bool { return version < revisionWithListen }
+func (c *connection) SupportsProtocolVersion(version string) bool {
+	return version < revisionWithListen
+}
 
 // SessionID returns the session's ID.
 func (c *connection) SessionID() string { return c.id }
