@@ -270,7 +270,7 @@ func TestKeepAlive(t *testing.T) {
 		if after := only(t, server); after != before {
 			t.Errorf("the bridge's session did not last")
 		}
-		if _, err := before.ListRoots(context.Background(), nil); err == nil {
+		if _, err := before.ListRoots(context.Background(), nil); err == nil { //nolint:staticcheck // deprecated, and servers still ask
 			t.Errorf("the bridge's session listed roots")
 		}
 	})
