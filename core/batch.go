@@ -4,25 +4,35 @@ package core
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 )
 
 // batch is one delivery in the making. Batches are pooled: their scratch space is
 // shared by all subscriptions, and their size would be stack for each.
 type batch struct {
-	s     *Subscription
-	from  *pending // what it is taken from
-	apart pending  // what was set apart for it
-	buf   []byte   // scratch space for one message
-	sent  [NumKinds]int
-	total int // of sent
-	bytes int
+	s           *Subscription
+	from        *pending // what it is taken from
+	apart       pending  // what was set apart for it
+	valuesApart bool     // its values are those in later
+	buf         []byte   // scratch space for one message
+	later       []taken  // values that were set apart
+	sent        [NumKinds]int
+	total       int // of sent
+	bytes       int
 
 	// What the observer is told of what was taken.
 	taken     int64
 	oldest    [NumKinds]int64
 	coalesced [NumKinds]int
 	origins   []Origin
+	families  []familyDelivery
+}
+
+// familyDelivery is what the observer is told of one family.
+type familyDelivery struct {
+	ExtensionDelivery
+	oldest int64
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
@@ -38,7 +48,8 @@ const maxKeptBuffer = 64 << 10
 
 func (b *batch) free() {
 	if cap(b.buf) <= maxKeptBuffer {
-		*b = batch{buf: b.buf[:0]}
+		clear(b.later)
+		*b = batch{buf: b.buf[:0], later: b.later[:0], families: b.families[:0]}
 		batches.Put(b)
 	}
 }
@@ -49,9 +60,13 @@ func (b *batch) setApart() bool {
 	s := b.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pending.empty() {
+	b.valuesApart = true
+	if s.pending.empty() && s.values.empty() {
 		b.from = &b.apart // what comes before it is written was not asked about
 		return false
+	}
+	for !s.values.empty() {
+		b.later = append(b.later, s.values.take())
 	}
 	b.apart, s.pending = s.pending, newPending(len(s.uris))
 	b.from = &b.apart
@@ -86,8 +101,9 @@ func (b *batch) takeObserved() {
 func (b *batch) writePending() error {
 	s := b.s
 	s.mu.Lock()
+	nothing, values := s.pending.empty() && s.values.empty(), s.values.pending()
 	kinds, set, below, words := b.from.takeKinds(), b.from.takeWord(0), b.from.takeBelow(), b.from.words()
-	if b.from != &b.apart {
+	if b.from != &b.apart && !nothing {
 		b.takeObserved()
 	}
 	s.mu.Unlock()
@@ -121,7 +137,58 @@ func (b *batch) writePending() error {
 			return err
 		}
 	}
+	return b.writeValues(values)
+}
+
+// writeValues writes the n values that have been pending longest. Each is taken
+// just before it is written, so that what a slow client is sent is the newest.
+func (b *batch) writeValues(n int) error {
+	if b.valuesApart {
+		for _, t := range b.later {
+			if err := b.writeValue(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for ; n > 0; n-- {
+		b.s.mu.Lock()
+		t := b.s.values.take()
+		b.s.mu.Unlock()
+		if err := b.writeValue(t); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+func (b *batch) writeValue(t taken) error {
+	b.buf = t.append(b.buf[:0], b.s.id)
+	if err := b.write(KindExtension); err != nil {
+		return err
+	}
+	if b.s.observed != nil {
+		b.observeValue(t)
+	}
+	return nil
+}
+
+// observeValue counts a value that was written for the observer.
+func (b *batch) observeValue(t taken) {
+	k := KindExtension
+	b.coalesced[k] += int(t.merged)
+	if b.oldest[k] == 0 || t.since < b.oldest[k] {
+		b.oldest[k] = t.since
+	}
+	i := slices.IndexFunc(b.families, func(f familyDelivery) bool { return f.Method == t.family.Method })
+	if i < 0 {
+		i = len(b.families)
+		b.families = append(b.families, familyDelivery{ExtensionDelivery{Method: t.family.Method}, t.since})
+	}
+	f := &b.families[i]
+	f.Sent++
+	f.Coalesced += int(t.merged)
+	f.oldest = min(f.oldest, t.since)
 }
 
 // write writes the notification in the scratch space. Between two of them a slow

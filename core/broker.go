@@ -76,4 +76,5 @@ type BrokerStats struct {
 	Ignored   uint64 // messages that were malformed or too large
 	Gaps      uint64 // times that open subscriptions may have missed messages
 	Unsent    int    // changes that wait to be sent
+	Stale     int    // keys of extensions whose values wait to be read again
 }

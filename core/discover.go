@@ -24,10 +24,12 @@ type discoverResult struct {
 // Discover returns the result of server/discover, a JSON object, for an endpoint
 // that has nothing but this hub.
 func (h *Hub) Discover() json.RawMessage {
+	capabilities := h.Capabilities().advertised()
+	h.advertise(capabilities)
 	result := discoverResult{
 		ResultType:        "complete",
 		SupportedVersions: SupportedVersions(),
-		Capabilities:      h.Capabilities().advertised(),
+		Capabilities:      capabilities,
 		TTL:               discoverTTL,
 		CacheScope:        "public",
 	}

@@ -20,7 +20,7 @@ const (
 )
 
 // kindHeads are the notifications of the kinds up to the id.
-var kindHeads = func() (heads [NumKinds]string) {
+var kindHeads = func() (heads [len(kindMethods)]string) {
 	for k := range heads {
 		heads[k] = notificationHead + kindMethods[k] + notificationMeta
 	}

@@ -20,6 +20,7 @@ const (
 	RefusedParams         Refusal = "invalid_params"      // _meta, filter or a limit of the filter
 	RefusedHeader         Refusal = "header_mismatch"     // headers and body disagree
 	RefusedVersion        Refusal = "unsupported_version" // protocol version
+	RefusedCapability     Refusal = "missing_capability"  // the client lacks a capability that an extension needs
 	RefusedMethod         Refusal = "method_not_found"    // not a method of this endpoint
 	RefusedAccept         Refusal = "not_acceptable"      // the client takes no event stream
 	RefusedContentType    Refusal = "unsupported_media"   // the body is not declared as JSON
@@ -40,7 +41,7 @@ const (
 // Refusals returns all refusals.
 func Refusals() []Refusal {
 	return []Refusal{
-		RefusedParse, RefusedRequest, RefusedParams, RefusedHeader, RefusedVersion, RefusedMethod, RefusedAccept,
+		RefusedParse, RefusedRequest, RefusedParams, RefusedHeader, RefusedVersion, RefusedCapability, RefusedMethod, RefusedAccept,
 		RefusedContentType, RefusedTooLarge, RefusedOrigin, RefusedHost, RefusedAuth, RefusedLimit, RefusedPrincipalLimit,
 		RefusedOpening, RefusedShutdown, RefusedWatch, RefusedTransport, RefusedCanceled, RefusedPanic,
 	}

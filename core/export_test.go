@@ -34,6 +34,7 @@ func (h *Hub) Leftovers() string {
 		note("registered for "+Kind(k).String(), len(h.index.kind[k]))
 	}
 	note("URIs", len(h.index.uris))
+	note("keys", len(h.index.keys))
 	note("hooks", int(h.hooks.Load()))
 	h.mu.RUnlock()
 	h.deadlines.mu.Lock()

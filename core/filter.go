@@ -3,7 +3,11 @@
 
 package core
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
 
 // Filter says which notifications a subscription is for. It is the protocol's
 // SubscriptionFilter.
@@ -16,14 +20,29 @@ type Filter struct {
 	// in the order in which the client named them first.
 	ResourceSubscriptions []string
 
-	// Extensions are the members that the protocol itself does not define, as
-	// they were sent. They are for an Authorizer to see; none is honored.
+	// Keys are what is asked for of extensions that the hub has, by the filter's
+	// members ([Family]): the keys, each once, in the order in which the client named
+	// them first.
+	Keys map[string][]string
+
+	// Extensions are all members that the protocol itself does not define, as
+	// they were sent. They are for an Authorizer to see; none is honored but as Keys.
 	Extensions map[string]json.RawMessage
 }
 
 // Empty reports whether the filter lets nothing through.
 func (f Filter) Empty() bool {
-	return !f.ToolsListChanged && !f.PromptsListChanged && !f.ResourcesListChanged && len(f.ResourceSubscriptions) == 0
+	return !f.ToolsListChanged && !f.PromptsListChanged && !f.ResourcesListChanged && len(f.ResourceSubscriptions) == 0 &&
+		len(f.keyMembers()) == 0
+}
+
+// keyMembers returns the names of the extensions' members that let something
+// through, in the order in which they are written.
+func (f Filter) keyMembers() []string {
+	if len(f.Keys) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(f.Keys)), func(name string) bool { return len(f.Keys[name]) == 0 })
 }
 
 // Members returns the names of the filter's members that let something through,
@@ -38,7 +57,7 @@ func (f Filter) Members() []string {
 	if len(f.ResourceSubscriptions) > 0 {
 		names = append(names, filterURIs)
 	}
-	return names
+	return append(names, f.keyMembers()...)
 }
 
 var filterMembers = [numListKind]string{filterTools, filterPrompts, filterResources}
@@ -76,13 +95,19 @@ func (f Filter) appendJSON(b []byte) []byte {
 			b = append(b, "true"...)
 		}
 	}
-	if len(f.ResourceSubscriptions) > 0 {
-		member(filterURIs)
-		for i, uri := range f.ResourceSubscriptions {
+	list := func(name string, of []string) {
+		member(name)
+		for i, s := range of {
 			b = append(b, "[,"[min(i, 1)])
-			b = appendString(b, uri)
+			b = appendString(b, s)
 		}
 		b = append(b, ']')
+	}
+	if len(f.ResourceSubscriptions) > 0 {
+		list(filterURIs, f.ResourceSubscriptions)
+	}
+	for _, name := range f.keyMembers() {
+		list(name, f.Keys[name])
 	}
 	return append(b, '}')
 }
@@ -98,7 +123,7 @@ type Capabilities struct {
 
 // deliver reports whether changes of kind k are among the capabilities.
 func (c Capabilities) deliver(k Kind) bool {
-	return [NumKinds]bool{c.ToolsListChanged, c.PromptsListChanged, c.ResourcesListChanged, c.ResourceSubscriptions}[k]
+	return [...]bool{c.ToolsListChanged, c.PromptsListChanged, c.ResourcesListChanged, c.ResourceSubscriptions}[k]
 }
 
 // Honor returns the part of the requested filter that these capabilities cover.

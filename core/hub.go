@@ -19,6 +19,10 @@ type Config struct {
 	// [Hub.SetCapabilities] changes them.
 	Capabilities Capabilities
 
+	// Extensions are families of notifications beyond the protocol's own. A member of
+	// the filter that none of them has is ignored.
+	Extensions []Extension
+
 	// ServerInfo goes into the _meta of the result that ends a subscription.
 	ServerInfo *Implementation
 
@@ -109,6 +113,7 @@ type Hub struct {
 	writers    writers
 	watches    watches
 	link       *link // nil without a broker
+	families   []*family
 
 	stats stats
 	mode  atomic.Int32 // a Mode; set under mu
@@ -167,8 +172,13 @@ func NewHub(config Config) (*Hub, error) {
 	if err != nil {
 		return nil, fmt.Errorf("core: server info: %w", err)
 	}
+	families, err := newFamilies(config)
+	if err != nil {
+		return nil, err
+	}
 	h := &Hub{
 		config:     config,
+		families:   families,
 		serverInfo: info,
 		log:        config.Logger,
 		deadlines:  deadlines{epoch: time.Now(), armed: never},

@@ -10,6 +10,7 @@ type index struct {
 	all  []*Subscription
 	kind [numListKind][]*Subscription
 	uris map[string]*uriEntry
+	keys map[keyName]*keyEntry
 
 	// The subscriptions of each principal but nobody.
 	principals map[string][]*Subscription

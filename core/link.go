@@ -43,6 +43,7 @@ type link struct {
 	hello  chan struct{} // one slot: the other nodes are to be greeted
 	asked  chan struct{} // one slot: another node has greeted
 	gapped chan struct{} // one slot: messages may have been missed
+	stale  staleKeys
 	done   chan struct{} // closed when all goroutines have ended
 	sent   uint64        // messages, without beats; of the sending goroutine
 
@@ -61,11 +62,13 @@ func newLink(h *Hub, broker Broker) *link {
 		heard: make(map[string]uint64),
 	}
 	l.outbox.init()
+	l.stale.init()
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(l.send)
 	running.Go(l.receive)
 	running.Go(l.closeGaps)
+	running.Go(l.readAgain)
 	go func() { running.Wait(); close(l.done) }()
 	return l
 }
@@ -77,10 +80,10 @@ func (l *link) publish(to Audience, changes []Change, origin any) bool {
 		return true
 	}
 	longest := l.hub.config.Limits.MaxURILength
-	tooLong := func(c Change) bool { return len(c.URI) > longest }
+	tooLong := func(c Change) bool { return len(c.URI) > longest || len(c.Key) > longest }
 	if slices.ContainsFunc(changes, tooLong) {
 		// Nobody can be subscribed to it, but somebody may be to what covers it.
-		if l.hub.config.Matcher != nil {
+		if l.hub.config.Matcher != nil && slices.ContainsFunc(changes, func(c Change) bool { return len(c.URI) > longest }) {
 			return l.outbox.addAll()
 		}
 		changes = slices.DeleteFunc(slices.Clone(changes), tooLong)
@@ -138,6 +141,12 @@ func (l *link) send() {
 		default:
 		}
 		err := l.sendOne(item)
+		if errors.Is(err, ErrMessageTooLarge) {
+			if lighter, ok := item.withoutPayloads(); ok {
+				item = lighter
+				err = l.sendOne(item)
+			}
+		}
 		if (err != nil) != failing {
 			failing = err != nil
 			if failing {
@@ -245,8 +254,7 @@ func (r *receiver) Message(msg []byte) {
 	m, err := decodeNodeMessage(msg)
 	switch {
 	case err != nil:
-		l.count(func(s *BrokerStats) { s.Ignored++ })
-		l.observe(func(o BrokerObserver) { o.BrokerIgnored() })
+		l.ignored()
 		return
 	case m.Node == l.node:
 		return
@@ -293,13 +301,43 @@ func (l *link) apply(m nodeMessage) {
 		l.gap()
 	}
 	for _, part := range m.parts() {
-		if changes := part.changes(); len(changes) > 0 {
+		if changes := l.known(part.changes()); len(changes) > 0 {
 			// A panicking Matcher has been logged and has lost nothing.
 			ctx, to := l.carried(part.Origin), m.audience()
 			_, _ = l.hub.apply(ctx, to, changes)
 			l.hub.tell(ctx, to, changes)
 		}
 	}
+}
+
+// known returns the changes without values of families that this hub does not have,
+// which nobody here can listen to, and without values that are not usable.
+func (l *link) known(changes []Change) []Change {
+	return slices.DeleteFunc(changes, func(c Change) bool {
+		if c.Kind != KindExtension {
+			return false
+		}
+		f := l.hub.familyOf(c.Extension)
+		if f == nil {
+			return true
+		}
+		p := c.content.payload
+		p.family = f
+		if p.params == nil {
+			return false
+		}
+		var err error
+		if p.params, err = f.params(c.Key, p.params); err != nil {
+			l.ignored()
+		}
+		return err != nil
+	})
+}
+
+// ignored counts what cannot be understood.
+func (l *link) ignored() {
+	l.count(func(s *BrokerStats) { s.Ignored++ })
+	l.observe(func(o BrokerObserver) { o.BrokerIgnored() })
 }
 
 // carried returns the context for an origin that has travelled.

@@ -10,6 +10,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 )
 
 // nodeVersion is the version of the encoding. A higher one means that a node of
@@ -35,9 +36,18 @@ type nodeMessage struct {
 
 // nodeChanges are the changes of one publish.
 type nodeChanges struct {
-	Kinds  []string `json:"kinds,omitempty"` // methods of list kinds
-	URIs   []string `json:"uris,omitempty"`  // updated resources
-	Origin string   `json:"origin,omitempty"`
+	Kinds  []string    `json:"kinds,omitempty"`  // methods of list kinds
+	URIs   []string    `json:"uris,omitempty"`   // updated resources
+	Values []nodeValue `json:"values,omitempty"` // of extensions; in Then only, see newNodeMessage
+	Origin string      `json:"origin,omitempty"`
+}
+
+// nodeValue is the value of an extension's key.
+type nodeValue struct {
+	Method  string          `json:"method"`
+	Key     string          `json:"key"`
+	Version uint64          `json:"version"`
+	Params  json.RawMessage `json:"params,omitempty"` // absent: it is to be read again
 }
 
 // nodeAudience is an Audience. Names are base64: they are the application's, and
@@ -67,20 +77,42 @@ func newNodeMessage(to Audience, changes []unsentChange) nodeMessage {
 	}
 	part := &m.nodeChanges
 	for i, c := range changes {
+		// Nodes that know no values take a message without a change that they know, and
+		// without Then, for a beat.
 		switch {
-		case i == 0:
-			part.Origin = c.origin
-		case c.origin != part.Origin:
+		case c.origin != part.Origin && i > 0, c.Kind == KindExtension && part == &m.nodeChanges:
 			m.Then = append(m.Then, nodeChanges{Origin: c.origin})
 			part = &m.Then[len(m.Then)-1]
+		case i == 0:
+			part.Origin = c.origin
 		}
-		if c.Kind == KindResourceUpdated {
+		switch c.Kind {
+		case KindExtension:
+			p := c.content.payload
+			part.Values = append(part.Values, nodeValue{c.Extension, c.Key, p.version, p.params})
+		case KindResourceUpdated:
 			part.URIs = append(part.URIs, c.URI)
-		} else {
+		default:
 			part.Kinds = append(part.Kinds, c.Kind.Method())
 		}
 	}
 	return m
+}
+
+// withoutPayloads returns the message with values that other nodes have to read
+// again, and whether that is another message.
+func (m nodeMessage) withoutPayloads() (lighter nodeMessage, ok bool) {
+	lighter = m
+	lighter.Then = slices.Clone(m.Then)
+	for i := range lighter.Then {
+		part := &lighter.Then[i]
+		part.Values = slices.Clone(part.Values)
+		for j := range part.Values {
+			ok = ok || part.Values[j].Params != nil
+			part.Values[j].Params = nil
+		}
+	}
+	return lighter, ok
 }
 
 // parts returns the changes, publish by publish.
@@ -104,6 +136,9 @@ func (m nodeMessage) encode() ([]byte, error) {
 		return nil, err
 	}
 	if b.Len() > maxNodeMessage {
+		if lighter, ok := m.withoutPayloads(); ok {
+			return lighter.encode()
+		}
 		return nodeMessage{Node: m.Node, Seq: m.Seq, All: true}.encode()
 	}
 	return b.Bytes(), nil
@@ -138,6 +173,11 @@ func decodeNodeMessage(data []byte) (nodeMessage, error) {
 		}
 		for _, uri := range part.URIs {
 			if ResourceUpdated(uri).validate() != nil {
+				return nodeMessage{}, errNodeMessage
+			}
+		}
+		for _, v := range part.Values {
+			if v.change().validate() != nil || v.Version == 0 || v.Params != nil && !isObject(v.Params) {
 				return nodeMessage{}, errNodeMessage
 			}
 		}
@@ -184,7 +224,17 @@ func (c nodeChanges) changes() []Change {
 	for _, uri := range c.URIs {
 		changes = append(changes, ResourceUpdated(uri))
 	}
+	for _, v := range c.Values {
+		changes = append(changes, v.change())
+	}
 	return changes
+}
+
+func (v nodeValue) change() Change {
+	return Change{
+		Kind: KindExtension, Extension: v.Method, Key: v.Key,
+		content: &content{payload: &payload{params: v.Params, version: v.Version}},
+	}
 }
 
 func listKind(method string) (Kind, bool) {

@@ -117,7 +117,7 @@ func TestObserverIsToldEachStep(t *testing.T) {
 		}
 		publish(t, hub, core.ToolsListChanged(), core.ResourceUpdated("a:"))
 		synctest.Wait()
-		wantSteps(t, r.take(), "publishing 2", "published 2", "delivered 1 [1 0 0 0] ok")
+		wantSteps(t, r.take(), "publishing 2", "published 2", "delivered 1 [1 0 0 0 0] ok")
 		advance(core.DefaultKeepAlive)
 		wantSteps(t, r.take(), "kept alive 1 ok")
 		s.finish(hub)
@@ -158,9 +158,9 @@ func TestObserverFigures(t *testing.T) {
 		}
 		at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 		want := []core.Delivery{
-			{Sent: [4]int{0, 1, 0, 0}, Oldest: [4]time.Time{1: at(0)}},
-			{Sent: [4]int{1, 0, 0, 2}, Coalesced: [4]int{2, 0, 0, 1}, Oldest: [4]time.Time{0: at(1), 3: at(1)}},
-			{Sent: [4]int{1, 0, 0, 0}, Oldest: [4]time.Time{0: at(3)}},
+			{Sent: [core.NumKinds]int{0, 1, 0, 0}, Oldest: [core.NumKinds]time.Time{1: at(0)}},
+			{Sent: [core.NumKinds]int{1, 0, 0, 2}, Coalesced: [core.NumKinds]int{2, 0, 0, 1}, Oldest: [core.NumKinds]time.Time{0: at(1), 3: at(1)}},
+			{Sent: [core.NumKinds]int{1, 0, 0, 0}, Oldest: [core.NumKinds]time.Time{0: at(3)}},
 		}
 		bytes := 0
 		for i, got := range r.deliveries {
@@ -245,7 +245,7 @@ func TestObserverIsToldOfFailures(t *testing.T) {
 			},
 			[]string{
 				"accepted 1", "acknowledged 1 ok", "publishing 1", "published 1", "publishing 3", "published 3",
-				"delivered 1 [0 0 1 0] ok", "delivered 1 [1 1 0 0] failed", "closed 1 write_error",
+				"delivered 1 [0 0 1 0 0] ok", "delivered 1 [1 1 0 0 0] failed", "closed 1 write_error",
 			},
 		},
 		{

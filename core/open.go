@@ -13,12 +13,13 @@ import (
 // ParseListen makes a listen request of a message and the _meta that
 // [Message.Meta] gave for it. It fails with an [*Error] where the hub's mode is
 // [ModeNotFound], the request has no id, its protocol version is not supported,
-// its filter is missing or malformed, or a limit is passed.
+// its filter is missing or malformed, a limit is passed, or the client lacks a
+// capability that an extension of the filter needs.
 func (h *Hub) ParseListen(msg *Message, meta Meta) (*Request, error) {
 	if h.Mode() == ModeNotFound {
 		return nil, &Error{Code: CodeMethodNotFound, Message: "method not found", Refusal: RefusedMethod}
 	}
-	return parseListen(msg, meta, h.config.Limits)
+	return parseListen(msg, meta, h.config.Limits, h.families)
 }
 
 // Opening is what a transport brings to open a subscription.
@@ -84,6 +85,9 @@ func (h *Hub) open(ctx context.Context, o Opening) (*Subscription, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := h.authorizeKeys(opening, &grant, o); err != nil {
+		return nil, err
+	}
 	s.granted(grant)
 	s.endAt, s.endWith = h.lifetime(ctx, o, s.grantEnd)
 	if err := h.admit(s); err != nil {
@@ -114,7 +118,7 @@ func (h *Hub) open(ctx context.Context, o Opening) (*Subscription, error) {
 
 // whileOpening returns ctx for the hooks of one Open, which a closing hub cancels.
 func (h *Hub) whileOpening(ctx context.Context) (_ context.Context, opened func()) {
-	if h.config.Authorizer == nil && h.config.Watcher == nil {
+	if h.config.Authorizer == nil && h.config.Watcher == nil && len(h.families) == 0 {
 		return ctx, func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -187,8 +191,9 @@ func (h *Hub) register(s *Subscription, requested Filter) (honored Filter, err e
 	if h.closing.Load() {
 		return Filter{}, h.shuttingDown()
 	}
-	honored = h.Capabilities().Honor(requested)
+	honored = h.honor(requested)
 	h.index.add(s, honored)
+	h.index.addKeys(s, h.families, honored)
 	return honored, nil
 }
 
@@ -196,4 +201,5 @@ func (h *Hub) unregister(s *Subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.index.remove(s)
+	h.index.removeKeys(s)
 }

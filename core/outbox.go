@@ -43,7 +43,7 @@ type unsentGroup struct {
 	key     string
 	to      Audience
 	changes []unsentChange
-	has     map[Change]struct{}
+	has     map[Change]*content // by changes without contents
 }
 
 // unsentChange is a change and the origin of its first publish.
@@ -52,7 +52,13 @@ type unsentChange struct {
 	origin string
 }
 
-func (c unsentChange) size() int { return len(c.URI) + len(c.origin) }
+func (c unsentChange) size() int {
+	size := len(c.URI) + len(c.Key) + len(c.origin)
+	if c.content != nil {
+		size += len(c.content.payload.params)
+	}
+	return size
+}
 
 func (o *outbox) init() {
 	o.wake = make(chan struct{}, 1)
@@ -103,18 +109,26 @@ func (o *outbox) put(to Audience, changes []Change, origin string) {
 	key := to.key()
 	g := o.byKey[key]
 	if g == nil {
-		g = &unsentGroup{key: key, to: to, has: make(map[Change]struct{})}
+		g = &unsentGroup{key: key, to: to, has: make(map[Change]*content)}
 		o.byKey[key] = g
 		o.groups = append(o.groups, g)
 		o.bytes += len(key)
 	}
 	for _, c := range changes {
-		if _, there := g.has[c]; !there {
+		held, there := g.has[c.withoutContent()]
+		switch {
+		case !there:
 			added := unsentChange{c, origin}
-			g.has[c] = struct{}{}
+			if c.content != nil {
+				added.content = &content{payload: c.content.payload} // the publisher's is shared
+			}
+			g.has[c.withoutContent()] = added.content
 			g.changes = append(g.changes, added)
 			o.count++
 			o.bytes += added.size()
+		case held != nil && c.content.payload.version >= held.payload.version: // else it is older
+			o.bytes += len(c.content.payload.params) - len(held.payload.params)
+			held.payload = c.content.payload
 		}
 	}
 	if o.count > maxUnsent || len(o.groups) > maxUnsent || o.bytes > maxUnsentBytes {
@@ -156,7 +170,7 @@ func (o *outbox) take() (nodeMessage, bool) {
 			break
 		}
 		changes = append(changes, c)
-		delete(g.has, c.Change)
+		delete(g.has, c.withoutContent())
 		o.count--
 		o.bytes -= c.size()
 	}

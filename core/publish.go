@@ -13,7 +13,9 @@ import (
 // and rouses the subscriptions. When it returns, every
 // subscription acknowledged before the call either delivers the changes or ends.
 //
-// It fails, and publishes nothing, if a change is malformed. ctx goes to the
+// It fails, and publishes nothing, if a change is malformed, or is the value of an
+// extension and cannot be sent ([ErrUnknownExtension], [ErrPayload], or the error of
+// its Encode). ctx goes to the
 // Observer; its end does not stop a publish, since a change half published would
 // be lost. With a Broker, the changes go to the hubs of other nodes as well, behind
 // the caller's back: a broker that is slow or away holds up nothing here.
@@ -34,6 +36,10 @@ func (h *Hub) PublishTo(ctx context.Context, to Audience, changes ...Change) err
 			return err
 		}
 	}
+	changes, err := h.encodeValues(changes)
+	if err != nil {
+		return err
+	}
 	h.checkDeclared(changes)
 	origin, err := h.apply(ctx, to, changes)
 	h.tell(ctx, to, changes)
@@ -48,7 +54,7 @@ func (h *Hub) PublishTo(ctx context.Context, to Audience, changes ...Change) err
 func (h *Hub) checkDeclared(changes []Change) {
 	for _, c := range changes {
 		bit := uint32(1) << c.Kind
-		if h.capabilities().deliver(c.Kind) || h.undeclared.Load()&bit != 0 {
+		if c.Kind == KindExtension || h.capabilities().deliver(c.Kind) || h.undeclared.Load()&bit != 0 {
 			continue
 		}
 		if h.undeclared.Or(bit)&bit == 0 {
@@ -96,6 +102,8 @@ func (m *marking) mark(changes []Change) (err error) {
 	defer h.mu.RUnlock()
 	for _, c := range changes {
 		switch {
+		case c.Kind == KindExtension:
+			m.value(c)
 		case c.Kind != KindResourceUpdated:
 			m.kind(c.Kind)
 		case h.config.Matcher == nil:

@@ -5,6 +5,7 @@ package core
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 )
 
@@ -18,8 +19,8 @@ type Request struct {
 
 // Limits bound what one listen request may ask for. Zero means the default.
 type Limits struct {
-	MaxURIs      int // resource URIs in one filter; 1,000 by default
-	MaxURILength int // bytes of one resource URI; 2,048 by default
+	MaxURIs      int // resource URIs in one filter, and keys of each extension; 1,000 by default
+	MaxURILength int // bytes of one resource URI, or one key; 2,048 by default
 	MaxIDLength  int // bytes of the request id as sent; 1,024 by default
 }
 
@@ -38,7 +39,7 @@ func (l Limits) withDefaults() Limits {
 
 // parseListen makes a request of a message whose method is subscriptions/listen
 // and whose _meta was read.
-func parseListen(msg *Message, meta Meta, limits Limits) (*Request, error) {
+func parseListen(msg *Message, meta Meta, limits Limits, families []*family) (*Request, error) {
 	if !msg.ID.Valid() {
 		return nil, invalidRequest("the request has no id")
 	}
@@ -68,12 +69,13 @@ func parseListen(msg *Message, meta Meta, limits Limits) (*Request, error) {
 		case filterResources:
 			bad = parseFlag(&req.Filter.ResourcesListChanged, value)
 		case filterURIs:
-			req.Filter.ResourceSubscriptions, bad = parseURIs(value, limits)
+			req.Filter.ResourceSubscriptions, bad = parseStrings(value, limits, uriTexts)
 		default:
 			if req.Filter.Extensions == nil {
 				req.Filter.Extensions = make(map[string]json.RawMessage)
 			}
 			req.Filter.Extensions[name] = value
+			bad = req.Filter.parseKeys(name, value, limits, families)
 		}
 		return bad
 	})
@@ -83,7 +85,25 @@ func parseListen(msg *Message, meta Meta, limits Limits) (*Request, error) {
 	case err != nil:
 		return nil, notTwice("notifications", err)
 	}
+	if err := checkCapabilities(families, req.Filter, meta.ClientCapabilities); err != nil {
+		return nil, err
+	}
 	return req, nil
+}
+
+// parseKeys reads a member of an extension, where one of the families has it.
+func (f *Filter) parseKeys(name string, value []byte, limits Limits, families []*family) error {
+	if !slices.ContainsFunc(families, func(family *family) bool { return family.Member == name }) {
+		return nil
+	}
+	keys, err := parseStrings(value, limits, keyTexts)
+	if err == nil && len(keys) > 0 {
+		if f.Keys == nil {
+			f.Keys = make(map[string][]string)
+		}
+		f.Keys[name] = keys
+	}
+	return err
 }
 
 func parseFlag(flag *bool, value []byte) error {
@@ -98,33 +118,41 @@ func parseFlag(flag *bool, value []byte) error {
 	return nil
 }
 
-func parseURIs(value []byte, limits Limits) ([]string, error) {
+// listTexts are what refusals call a list of the filter and what is in it.
+type listTexts struct{ list, element, elements string }
+
+var (
+	uriTexts = listTexts{"the member resourceSubscriptions", "a resource URI", "resource URIs"}
+	keyTexts = listTexts{"the member of an extension", "an extension's key", "keys of an extension"}
+)
+
+func parseStrings(value []byte, limits Limits, texts listTexts) ([]string, error) {
 	if !isArray(value) {
-		return nil, invalidParams("the member resourceSubscriptions is no array")
+		return nil, invalidParams(texts.list + " is no array")
 	}
-	var uris []string
+	var list []string
 	seen := make(map[string]struct{})
 	count := 0
 	err := elements(value, func(element []byte) error {
 		count++
 		if count > limits.MaxURIs {
-			return invalidParams("more than " + strconv.Itoa(limits.MaxURIs) + " resource URIs")
+			return invalidParams("more than " + strconv.Itoa(limits.MaxURIs) + " " + texts.elements)
 		}
 		if !isString(element) {
-			return invalidParams("a resource URI is no string")
+			return invalidParams(texts.element + " is no string")
 		}
-		uri, exact := unquote(element)
+		text, exact := unquote(element)
 		switch {
-		case uri == "" || !exact:
-			return invalidParams("a resource URI is empty or no text")
-		case len(uri) > limits.MaxURILength:
-			return invalidParams("a resource URI is longer than " + strconv.Itoa(limits.MaxURILength) + " bytes")
+		case text == "" || !exact:
+			return invalidParams(texts.element + " is empty or no text")
+		case len(text) > limits.MaxURILength:
+			return invalidParams(texts.element + " is longer than " + strconv.Itoa(limits.MaxURILength) + " bytes")
 		}
-		if _, dup := seen[uri]; !dup {
-			seen[uri] = struct{}{}
-			uris = append(uris, uri)
+		if _, dup := seen[text]; !dup {
+			seen[text] = struct{}{}
+			list = append(list, text)
 		}
 		return nil
 	})
-	return uris, err
+	return list, err
 }

@@ -129,6 +129,18 @@ type Delivery struct {
 	Origins   []Origin            // whence the changes came, as far as it is known; at most 64
 	Bytes     int                 // bytes of messages written
 	Err       error               // nil where all of it was flushed
+
+	// Extensions tell apart what KindExtension counts: one for each extension of which
+	// there is something in the batch. The slice is reused, too.
+	Extensions []ExtensionDelivery
+}
+
+// ExtensionDelivery is what of a [Delivery] is of one extension.
+type ExtensionDelivery struct {
+	Method    string
+	Sent      int       // notifications written
+	Coalesced int       // values that a newer one took the place of
+	Oldest    time.Time // when the oldest value that they stand for was published
 }
 
 // Origin is the publish that a change in a [Delivery] came from. A notification

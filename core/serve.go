@@ -301,7 +301,7 @@ func (s *Subscription) deliver(last bool) error {
 	if err != nil && isLapse(err) {
 		lapsed, err = err, nil
 	}
-	if err == nil && (lapsed == nil || b.total > 0) {
+	if err == nil && (b.total > 0 || last && lapsed == nil) {
 		err = s.flush()
 	}
 	panicked := s.delivered(b, err)
@@ -336,8 +336,12 @@ func (s *Subscription) delivered(b *batch, err error) error {
 //go:noinline
 func (s *Subscription) tellDelivered(b *batch, err error) error {
 	d := &s.observed.delivery
-	*d = Delivery{Sent: b.sent, Coalesced: b.coalesced, Origins: b.origins, Bytes: b.bytes, Err: err}
+	*d = Delivery{Sent: b.sent, Coalesced: b.coalesced, Origins: b.origins, Bytes: b.bytes, Err: err, Extensions: d.Extensions[:0]}
 	d.Taken = s.hub.deadlines.at(b.taken)
+	for _, f := range b.families {
+		f.Oldest = s.hub.deadlines.at(f.oldest)
+		d.Extensions = append(d.Extensions, f.ExtensionDelivery)
+	}
 	for k, at := range b.oldest {
 		if at != 0 {
 			d.Oldest[k] = s.hub.deadlines.at(at)

@@ -43,7 +43,7 @@ func (h *Hub) Stats() Stats {
 	st.Held.Deadlines, st.Held.Watches = h.deadlines.count(), h.watches.count()
 	if h.link != nil {
 		h.link.count(func(s *BrokerStats) { b := *s; st.Broker = &b })
-		st.Broker.Unsent = h.link.outbox.unsent()
+		st.Broker.Unsent, st.Broker.Stale = h.link.outbox.unsent(), h.link.stale.len()
 	}
 	h.stats.mu.Lock()
 	defer h.stats.mu.Unlock()

@@ -25,6 +25,7 @@ type Subscription struct {
 	next      *Subscription // behind it in the line for a writer; guarded by the writers' lock
 	observed  *observed     // nil where nobody observes
 	recheck   *recheck      // nil where the grant is not asked again
+	values    *values       // nil where nothing of an extension is honored
 
 	// The honored filter, and the subscription's places in the index (guarded by
 	// the hub's lock) and among the deadlines (by theirs).
@@ -75,7 +76,7 @@ const maxOrigins = 64
 // Counts tell what a subscription has seen so far.
 type Counts struct {
 	Delivered  uint64 // notifications flushed
-	Coalesced  uint64 // changes that an unsent notification already stood for
+	Coalesced  uint64 // changes that an unsent notification stood for, or a newer value
 	KeepAlives uint64 // keep-alives flushed
 	Bytes      uint64 // bytes of messages written, acknowledgment and result included
 }
@@ -157,6 +158,7 @@ func (s *Subscription) markAll(m *marking) {
 	for i := range s.uris {
 		s.markURI(int32(i), s.uris[i].entry.uri, m)
 	}
+	s.staleAll(m)
 }
 
 // marked ends a mark: it counts, unlocks and rouses the subscription.
@@ -281,6 +283,7 @@ func (s *Subscription) filter() Filter {
 	for i := range s.uris {
 		f.ResourceSubscriptions = append(f.ResourceSubscriptions, s.uris[i].entry.uri)
 	}
+	f.Keys = s.keys()
 	return f
 }
 

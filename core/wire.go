@@ -38,6 +38,7 @@ const (
 	CodeInvalidParams      = -32602
 	CodeInternalError      = -32603 // also: over a limit, shutting down
 	CodeHeaderMismatch     = -32020 // HTTP headers do not agree with the body
+	CodeMissingCapability  = -32021 // the client did not declare a capability that the request needs
 	CodeUnsupportedVersion = -32022
 )
 

@@ -1,0 +1,247 @@
+// Reading again: where a value of another node may have been missed, or did not
+// come along, the application is asked what the key has now. Nothing is given up:
+// what could not be read is read later, for as long as somebody listens to it.
+
+package core
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"sync"
+	"time"
+)
+
+const (
+	currentTimeout   = 10 * time.Second // for one value
+	currentAtOnce    = 8                // values that are being read
+	currentRetryMost = time.Minute
+)
+
+// staleKeys are the keys whose values some subscription here is to be told again.
+type staleKeys struct {
+	wake chan struct{} // one slot: there are some
+
+	mu     sync.Mutex
+	names  map[keyName]struct{}
+	failed map[keyName]struct{} // could not be read, and wait to be tried again
+	marks  uint64               // subscriptions' keys that became stale so far
+}
+
+func (k *staleKeys) init() {
+	k.wake = make(chan struct{}, 1)
+	k.names, k.failed = make(map[keyName]struct{}), make(map[keyName]struct{})
+}
+
+// mark notes a key, and returns the number of the mark.
+func (k *staleKeys) mark(name keyName) uint64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.names[name] = struct{}{}
+	k.marks++
+	signal(k.wake)
+	return k.marks
+}
+
+// take takes all keys, and returns the number of the last mark before.
+func (k *staleKeys) take() (names map[keyName]struct{}, before uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	names, k.names = k.names, make(map[keyName]struct{})
+	return names, k.marks
+}
+
+// fail notes a key that could not be read.
+func (k *staleKeys) fail(name keyName) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.failed[name] = struct{}{}
+}
+
+// retry has those read that could not be read.
+func (k *staleKeys) retry() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.Copy(k.names, k.failed)
+	clear(k.failed)
+}
+
+func (k *staleKeys) len() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.names) + len(k.failed)
+}
+
+// staleLocked has the value of slot i read again. The subscription's lock must be
+// held.
+func (s *Subscription) staleLocked(i int32) {
+	slot := &s.values.slots[i]
+	slot.stale = s.hub.link.stale.mark(slot.entry.keyName)
+}
+
+// staleAll has all values of a subscription read again.
+func (s *Subscription) staleAll(m *marking) {
+	if s.values == nil || !s.lockFor(m) {
+		return
+	}
+	defer s.mu.Unlock()
+	for i := range s.values.slots {
+		s.staleLocked(int32(i))
+	}
+}
+
+// readAgain reads stale values until the link ends.
+func (l *link) readAgain() {
+	wait := brokerRetryFirst
+	retry := time.NewTimer(math.MaxInt64)
+	defer retry.Stop()
+	for {
+		select {
+		case <-l.stale.wake:
+			if !l.readStale() { // the next try is not before wait is over
+				retry.Reset(wait)
+			}
+		case <-retry.C:
+			l.stale.retry()
+			if l.readStale() {
+				wait = brokerRetryFirst
+			} else {
+				wait = min(2*wait, currentRetryMost)
+				retry.Reset(wait)
+			}
+		case <-l.ctx.Done():
+			return
+		}
+	}
+}
+
+// readStale reads all values that are stale, some at one time, and reports whether
+// each could be read.
+func (l *link) readStale() bool {
+	names, before := l.stale.take()
+	var (
+		reading  sync.WaitGroup
+		places   = make(chan struct{}, currentAtOnce)
+		mu       sync.Mutex
+		failures int
+		failed   error
+	)
+	for name := range names {
+		places <- struct{}{}
+		reading.Go(func() {
+			defer func() { <-places }()
+			if err := l.read(name, before); err != nil {
+				l.stale.fail(name)
+				mu.Lock()
+				defer mu.Unlock()
+				failures++
+				failed = err
+			}
+		})
+	}
+	reading.Wait()
+	if failures > 0 && l.ctx.Err() == nil {
+		l.hub.log.Warn("mcplisten: values of extensions could not be read again", "values", failures, "error", failed)
+	}
+	return failures == 0
+}
+
+// read reads the value of one key for each principal that waits for it since the
+// given mark or before, and makes it pending.
+func (l *link) read(name keyName, before uint64) error {
+	var failed error
+	for principal := range l.waiting(name, before) {
+		p, err := l.current(name, principal)
+		if err != nil {
+			failed = err
+			continue
+		}
+		l.tell(name, principal, before, p)
+	}
+	return failed
+}
+
+// waiting returns the principals that wait for a value, for a Public one nobody in
+// place of all.
+func (l *link) waiting(name keyName, before uint64) map[string]struct{} {
+	principals := make(map[string]struct{})
+	l.hub.mu.RLock()
+	defer l.hub.mu.RUnlock()
+	entry := l.hub.index.keys[name]
+	if entry == nil {
+		return nil
+	}
+	for _, sub := range entry.subscribers {
+		if sub.s.waitsFor(sub.i, before) {
+			principals[name.family.reader(sub.s)] = struct{}{}
+		}
+	}
+	return principals
+}
+
+// reader returns for whom a subscription's values are read.
+func (f *family) reader(s *Subscription) string {
+	if f.Public {
+		return ""
+	}
+	return s.principal
+}
+
+func (s *Subscription) waitsFor(i int32, before uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stale := s.values.slots[i].stale
+	return stale != 0 && stale <= before
+}
+
+// current asks the application for a value. It returns nil where there is none.
+func (l *link) current(name keyName, principal string) (*payload, error) {
+	ctx, cancel := context.WithTimeout(l.ctx, currentTimeout)
+	defer cancel()
+	var value any
+	err := l.hub.guard("Extension.Current", func() (err error) {
+		value, err = name.family.Current(ctx, principal, name.key)
+		return err
+	})
+	switch {
+	case errors.Is(err, ErrNoValue):
+		return nil, nil //nolint:nilnil // no value is no failure
+	case err != nil:
+		return nil, err
+	}
+	return l.hub.encode(name.family, name.key, value)
+}
+
+// tell makes a value that was read pending for those whom it was read for. Who
+// began to wait after the reading did goes on waiting.
+func (l *link) tell(name keyName, principal string, before uint64, p *payload) {
+	h := l.hub
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	entry := h.index.keys[name]
+	if entry == nil {
+		return
+	}
+	m := marking{hub: h, all: true, now: max(1, h.deadlines.now())}
+	entry.order.Lock()
+	defer entry.order.Unlock()
+	for _, sub := range entry.subscribers {
+		if name.family.reader(sub.s) == principal && sub.s.wasRead(sub.i, before) && p != nil {
+			sub.s.markValue(sub.i, p, &m)
+		}
+	}
+}
+
+// wasRead says that the value that slot i waited for has been read, and reports
+// whether it had waited.
+func (s *Subscription) wasRead(i int32, before uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slot := &s.values.slots[i]
+	if slot.stale == 0 || slot.stale > before {
+		return false
+	}
+	slot.stale = 0
+	return true
+}
