@@ -36,7 +36,7 @@ func openSinks(tb testing.TB, hub *core.Hub, n int, filter func(i int) string) (
 	done := make(chan struct{}, n)
 	for i := range n {
 		sub, err := hub.Open(ctx, core.Opening{
-			Request: request(tb, hub, strconv.Itoa(i), filter(i)),
+			Request: requestAs(tb, hub, strconv.Itoa(i), jobsMeta, filter(i)),
 			Connect: func() (core.Conn, error) { return sink{flushed: flushed}, nil },
 		})
 		if err != nil {
@@ -58,7 +58,7 @@ func openSink(tb testing.TB, hub *core.Hub, filter string) (each chan struct{}, 
 	ctx, cancel := context.WithCancel(context.Background())
 	each = make(chan struct{}, 1)
 	sub, err := hub.Open(ctx, core.Opening{
-		Request: request(tb, hub, `"bench"`, filter),
+		Request: requestAs(tb, hub, `"bench"`, jobsMeta, filter),
 		Connect: func() (core.Conn, error) { return sink{new(atomic.Int64), each}, nil },
 	})
 	if err != nil {
@@ -80,8 +80,14 @@ var deliveries = []struct {
 	{"list", allLists, nil, []core.Change{core.ToolsListChanged()}, 0},
 	{"URI", uriFilter("file:///a", "file:///b"), nil, []core.Change{core.ResourceUpdated("file:///b")}, 0},
 	{"URI of 1000", uriFilter(names(1000)...), nil, []core.Change{core.ResourceUpdated("file:///0999")}, 0},
+	{"value", jobFilter("a", "b"), nil, []core.Change{job("b", 1)}, publishedValue},
+	{"value of 1000", jobFilter(names(1000)...), nil, []core.Change{job("file:///0999", 1)}, publishedValue},
 	{"URI with sub-resources", uriFilter("file:///a"), core.SubResources{}, []core.Change{core.ResourceUpdated("file:///a")}, 3},
 }
+
+// publishedValue is what encoding a value takes: it is encoded once, for all. Its
+// delivery adds nothing.
+const publishedValue = 12
 
 // TestADeliveryAllocatesNothing: a publish and what one stream does about it,
 // without an observer.
@@ -91,7 +97,7 @@ func TestADeliveryAllocatesNothing(t *testing.T) {
 	}
 	for _, test := range deliveries {
 		t.Run(test.name, func(t *testing.T) {
-			hub := newHub(t, core.Config{Matcher: test.matcher})
+			hub := withJobs(t, core.Config{Matcher: test.matcher})
 			each, end := openSink(t, hub, test.filter)
 			defer end()
 			ctx := context.Background()
@@ -114,7 +120,7 @@ func TestADeliveryAllocatesNothing(t *testing.T) {
 func BenchmarkDelivery(b *testing.B) {
 	for _, test := range deliveries {
 		b.Run(test.name, func(b *testing.B) {
-			hub := newHub(b, core.Config{Matcher: test.matcher})
+			hub := withJobs(b, core.Config{Matcher: test.matcher})
 			each, end := openSink(b, hub, test.filter)
 			defer end()
 			ctx := context.Background()

@@ -23,7 +23,7 @@ import (
 )
 
 // conn records the calls that the hub makes, as steps in short form: "ack
-// {FILTER}", "tools", "prompts", "resources", "updated URI", "result",
+// {FILTER}", "tools", "prompts", "resources", "updated URI", "job KEY STATE", "result",
 // "keep-alive" and "flush". Every message is checked as it comes: it is valid
 // JSON, of the expected shape, with exactly the request's id.
 type conn struct {
@@ -160,6 +160,8 @@ type wireMessage struct {
 		Meta          map[string]json.RawMessage `json:"_meta"`
 		Notifications json.RawMessage            `json:"notifications"`
 		URI           *string                    `json:"uri"`
+		Job           string                     `json:"job"`   // of the family jobs
+		State         int                        `json:"state"` // of the family jobs
 	} `json:"params"`
 	Result *struct {
 		ResultType string                     `json:"resultType"`
@@ -213,6 +215,8 @@ func brief(tb testing.TB, id string, msg []byte) string {
 			return "broken"
 		}
 		return "updated " + *m.Params.URI
+	case jobs.Method:
+		return fmt.Sprintf("job %s %d", m.Params.Job, m.Params.State)
 	default:
 		tb.Errorf("unknown method %q: %s", m.Method, msg)
 		return "broken"
@@ -277,7 +281,13 @@ func parse(hub *core.Hub, text string) (*core.Message, *core.Request, error) {
 // request returns a valid request with the given id and filter, both JSON.
 func request(tb testing.TB, hub *core.Hub, id, filter string) *core.Request {
 	tb.Helper()
-	_, req, err := parse(hub, listenText(id, validMeta, filter))
+	return requestAs(tb, hub, id, validMeta, filter)
+}
+
+// requestAs is request with another _meta.
+func requestAs(tb testing.TB, hub *core.Hub, id, meta, filter string) *core.Request {
+	tb.Helper()
+	_, req, err := parse(hub, listenText(id, meta, filter))
 	if err != nil {
 		tb.Fatalf("a request with id %s and filter %s was refused: %v", id, filter, err)
 	}
@@ -296,6 +306,7 @@ func uriFilter(uris ...string) string {
 // stream is one subscription and its client.
 type stream struct {
 	*conn
+	hub    *core.Hub
 	sub    *core.Subscription
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -340,7 +351,7 @@ func inContext(f func(context.Context) context.Context) opening {
 func tryListen(tb testing.TB, hub *core.Hub, id, filter string, openings ...opening) (*stream, error) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &stream{conn: newConn(tb, id), done: make(chan struct{})}
+	s := &stream{conn: newConn(tb, id), hub: hub, done: make(chan struct{})}
 	s.cancel = func() {
 		cancel()
 		if sub := s.leave.Load(); sub != nil {

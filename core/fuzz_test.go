@@ -113,6 +113,15 @@ var fixedMessages = map[string]bool{
 	"a resource URI is no string":                               true,
 	"a resource URI is empty or no text":                        true,
 	"a resource URI is longer than 2048 bytes":                  true,
+	"a member name stands twice in the client capabilities":     true,
+	"the client lacks a capability that the request needs":      true,
+	"the member of an extension is no array":                    true,
+	"more than 1000 keys of an extension":                       true,
+	"more than 3 keys of an extension":                          true,
+	"an extension's key is no string":                           true,
+	"an extension's key is empty or no text":                    true,
+	"an extension's key is longer than 2048 bytes":              true,
+	"an extension's key is longer than 5 bytes":                 true,
 }
 
 // refused checks what may be told of a refusal.
@@ -125,7 +134,7 @@ func refused(t *testing.T, err error) {
 	if !fixedMessages[e.Message] {
 		t.Errorf("refused with %q, which is none of the fixed texts", e.Message)
 	}
-	if e.Code == core.CodeUnsupportedVersion {
+	if e.Code == core.CodeUnsupportedVersion || e.Code == core.CodeMissingCapability {
 		if !json.Valid(e.Data) {
 			t.Errorf("the data is no JSON: %s", e.Data)
 		}
