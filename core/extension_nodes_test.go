@@ -348,7 +348,9 @@ func TestTooManyValuesBecomeEverything(t *testing.T) {
 // published here.
 func TestStrangeValuesOfNodes(t *testing.T) {
 	t.Parallel()
-	value := func(members string) string { return `{"v":1,"node":"n","seq":1,"then":[{"values":[{` + members + `}]}]}` }
+	value := func(members string) string {
+		return `{"v":1,"node":"n","seq":1,"then":[{"values":[{` + members + `}]}]}`
+	}
 	for _, c := range []struct {
 		name, msg string
 		want      string

@@ -7,6 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -202,6 +204,72 @@ func FuzzListen(f *testing.F) {
 			}
 		}
 		wantSteps(t, steps[len(steps)-2:], "result", "flush")
+	})
+}
+
+// FuzzExtensionMember: whatever the member of an extension and the client's
+// capabilities are, what is accepted reads the same to encoding/json, and is
+// acknowledged and delivered.
+func FuzzExtensionMember(f *testing.F) {
+	const able = `{"extensions":{"com.example/jobs":{}}}`
+	for _, member := range []string{
+		`["a"]`, `[]`, `["a","\u0061","b"]`, `null`, `{}`, `"a"`, `[1]`, `[""]`, `["\ud83d"]`, `["\ud83d\ude00\u2028"]`, "[\"a\"\n,\t\"b\" ]",
+	} {
+		f.Add(member, able)
+	}
+	for _, capabilities := range []string{
+		`{}`, `{"extensions":null}`, `{"extensions":{"com.example/jobs":true}}`, `{"extensions":{"com.example\/jobs":{}}}`,
+		`{"extensions":{},"extensions":{"com.example/jobs":{}}}`, `{"Extensions":{"com.example/jobs":{}}}`, `[`, `{"extensions":{"a":{},"a":{}}}`,
+	} {
+		f.Add(`["a"]`, capabilities)
+	}
+	f.Fuzz(func(t *testing.T, member, capabilities string) {
+		hub := withJobs(t, core.Config{})
+		meta := strings.Replace(jobsMeta, able, capabilities, 1)
+		_, req, err := parse(hub, listenText("1", meta, `{"jobIds":`+member+`}`))
+		if err != nil {
+			refused(t, err)
+			return
+		}
+		var message struct {
+			Params struct {
+				Notifications map[string]json.RawMessage `json:"notifications"`
+			} `json:"params"`
+		}
+		var want []string
+		if err := json.Unmarshal([]byte(listenText("1", meta, `{"jobIds":`+member+`}`)), &message); err != nil {
+			t.Fatalf("accepted what is no request: %v", err)
+		}
+		if list := message.Params.Notifications["jobIds"]; list != nil {
+			if err := json.Unmarshal(list, &want); err != nil {
+				t.Fatalf("accepted %s: %v", list, err)
+			}
+		}
+		keys := req.Filter.Keys["jobIds"]
+		for _, key := range want {
+			if !slices.Contains(keys, key) {
+				t.Errorf("%s: the key %q is not among %q", member, key, keys)
+			}
+		}
+		if len(keys) == 0 {
+			return
+		}
+		if !strings.Contains(capabilities, "jobs") && !strings.Contains(capabilities, `\`) {
+			t.Errorf("the capabilities %s were enough", capabilities)
+		}
+		c := newConn(t, "1")
+		sub, err := hub.Open(context.Background(), core.Opening{Request: req, Connect: func() (core.Conn, error) { return c, nil }})
+		if err != nil {
+			t.Fatalf("a request that was accepted was refused: %v", err)
+		}
+		steps := []string{"flush"}
+		for i, key := range keys {
+			publish(t, hub, job(key, i))
+			steps = append(steps, fmt.Sprintf("job %s %d", key, i))
+		}
+		hub.EndWhere(func(core.StreamInfo) bool { return true })
+		wantEnd(t, sub.Serve(), core.Completed, true)
+		wantSteps(t, c.all()[1:], append(steps, "result", "flush")...)
 	})
 }
 

@@ -71,6 +71,7 @@ type model struct {
 	closing  bool
 	shutdown chan struct{}
 	nextID   int
+	states   int           // of jobs, so far
 	grantFor time.Duration // of the next open; 0: for ever
 	watchErr error         // of the next watch
 }
@@ -81,12 +82,15 @@ type modelStream struct {
 	opened  chan struct{} // Open has returned
 	lists   [3]bool
 	uris    []string
+	jobs    []string
 	honored string
 
 	// The model's state.
 	steps     []string
 	inFlight  []string // being written; the first call stalls if the gate is shut
 	pending   map[string]bool
+	newest    map[string]int // pending values of jobs
+	order     []string       // in which these became pending
 	gateShut  bool
 	fault     error // of every call
 	cancelled bool
@@ -99,6 +103,11 @@ type modelStream struct {
 	graceful  bool
 }
 
+// aJob stands in what is in flight for a value that is taken when it is written.
+const aJob = "job"
+
+var modelJobs = []string{"x", "y", "z"}
+
 var modelURIs = []string{"/a", "/a/b", "/a/b/c", "/ab", "/d", "file:///x", "file:///x/y"}
 
 func newModel(t *testing.T, seed uint64) *model {
@@ -107,6 +116,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	m.limit = 3 + m.random.IntN(6)
 	m.watcher.onStart = func(context.Context, string) error { return m.watchErr }
 	config := core.Config{
+		Extensions: []core.Extension{publicJobs()},
 		MaxStreams: m.limit, KeepAlive: modelKeepAlive, Watcher: m.watcher,
 		Capabilities: core.Capabilities{
 			ToolsListChanged: true, PromptsListChanged: m.random.IntN(4) > 0,
@@ -224,7 +234,7 @@ func (m *model) shutDown() {
 // open opens a stream with a random filter.
 func (m *model) open() {
 	m.nextID++
-	s := &modelStream{opened: make(chan struct{}), pending: make(map[string]bool), honored: "{", lastWrite: time.Now()}
+	s := &modelStream{opened: make(chan struct{}), pending: make(map[string]bool), newest: make(map[string]int), honored: "{", lastWrite: time.Now()}
 	id := strconv.Itoa(m.nextID)
 	can := m.hub.Capabilities()
 	requested := "{"
@@ -247,6 +257,16 @@ func (m *model) open() {
 			s.uris = uris
 			add(&s.honored, member)
 		}
+	}
+	for _, key := range modelJobs {
+		if m.random.IntN(3) == 0 {
+			s.jobs = append(s.jobs, key)
+		}
+	}
+	if len(s.jobs) > 0 {
+		member := `"jobIds":["` + strings.Join(s.jobs, `","`) + `"]`
+		add(&requested, member)
+		add(&s.honored, member)
 	}
 	requested, s.honored = requested+"}", s.honored+"}"
 	m.grantFor, m.watchErr = 0, nil
@@ -291,7 +311,7 @@ func (m *model) open() {
 	openings = append(openings, func(opened *stream, _ *core.Opening, _ *context.Context) { s.stream = opened })
 	go func() {
 		defer close(s.opened)
-		_, err = tryListen(m.t, m.hub, id, requested, openings...)
+		_, err = tryJobs(m.t, m.hub, id, requested, openings...)
 	}()
 	synctest.Wait()
 	m.watchErr = nil
@@ -315,23 +335,33 @@ func (m *model) publish(live []*modelStream) {
 	if several {
 		n += m.random.IntN(12)
 	}
-	changes := make([]core.Change, n)
+	changes, states := make([]core.Change, n), make([]int, n)
 	for i := range changes {
-		switch k := m.random.IntN(8); k {
+		switch k := m.random.IntN(11); k {
 		case 0, 1, 2:
 			changes[i] = core.Change{Kind: core.Kind(k)}
+		case 8, 9, 10:
+			m.states++
+			changes[i], states[i] = job(modelJobs[k-8], m.states), m.states
 		default:
 			uri := modelURIs[m.random.IntN(len(modelURIs))]
 			changes[i] = core.ResourceUpdated(uri + []string{"", "", "/z", "z"}[m.random.IntN(4)])
 		}
 	}
-	m.log("publish %v", changes)
+	m.log("publish %v, state %d", changes, m.states)
 	if err := m.hub.Publish(context.Background(), changes...); err != nil {
 		m.t.Errorf("Publish: %v", err)
 	}
 	for _, s := range live {
-		for _, c := range changes {
+		for i, c := range changes {
 			switch {
+			case c.Kind == core.KindExtension:
+				if slices.Contains(s.jobs, c.Key) {
+					if s.newest[c.Key] == 0 {
+						s.order = append(s.order, c.Key)
+					}
+					s.newest[c.Key] = states[i]
+				}
 			case c.Kind != core.KindResourceUpdated:
 				if s.lists[c.Kind] {
 					s.pending[[]string{"tools", "prompts", "resources"}[c.Kind]] = true
@@ -427,7 +457,7 @@ func (m *model) settle(s *modelStream) {
 			}
 			s.inFlight = append(s.inFlight, "result", "flush")
 			s.terminal = true
-		case len(s.pending) > 0:
+		case len(s.pending)+len(s.order) > 0:
 			s.inFlight = append(s.batch(), "flush")
 		case !time.Now().Before(s.lastWrite.Add(modelKeepAlive)):
 			s.inFlight = []string{"keep-alive", "flush"}
@@ -460,7 +490,23 @@ func (s *modelStream) batch() []string {
 	for _, step := range below {
 		take(step)
 	}
+	for i := range len(s.order) {
+		if len(batch) == 0 && i == 0 {
+			batch = append(batch, s.takeJob()) // it is taken, and may then stall
+		} else {
+			batch = append(batch, aJob)
+		}
+	}
 	return batch
+}
+
+// takeJob takes the newest value of the job that has been pending longest.
+func (s *modelStream) takeJob() string {
+	key := s.order[0]
+	s.order = s.order[1:]
+	step := fmt.Sprintf("job %s %d", key, s.newest[key])
+	delete(s.newest, key)
+	return step
 }
 
 // write writes what is in flight to a client that reads, or fails.
@@ -493,7 +539,12 @@ func (m *model) write(s *modelStream) {
 		}
 		return
 	}
-	s.steps = append(s.steps, s.inFlight...)
+	for _, step := range s.inFlight {
+		if step == aJob {
+			step = s.takeJob()
+		}
+		s.steps = append(s.steps, step)
+	}
 	s.inFlight = nil
 	if s.terminal {
 		s.over, s.graceful, s.reason = true, true, s.ending
