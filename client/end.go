@@ -146,7 +146,8 @@ func (e *RefusedError) Permanent() bool {
 		return true
 	}
 	switch e.Code {
-	case core.CodeParseError, core.CodeInvalidRequest, core.CodeInvalidParams, core.CodeHeaderMismatch, core.CodeUnsupportedVersion:
+	case core.CodeParseError, core.CodeInvalidRequest, core.CodeInvalidParams, core.CodeHeaderMismatch,
+		core.CodeMissingCapability, core.CodeUnsupportedVersion:
 		return true
 	}
 	return false
@@ -165,7 +166,7 @@ const (
 	BeforeAck   Rule = "before_ack"   // something came before the acknowledgment
 	SecondAck   Rule = "second_ack"   // the acknowledgment came twice
 	BadAck      Rule = "bad_ack"      // it honors what was not asked for, or cannot be read
-	Unrequested Rule = "unrequested"  // a kind or a URI outside the honored filter
+	Unrequested Rule = "unrequested"  // a kind, a URI or a key outside the honored filter
 	AfterResult Rule = "after_result" // something came after the result
 )
 

@@ -29,7 +29,9 @@ func (p Pending) Take() (Notification, bool) {
 }
 
 // Size returns how many are pending and how large the set's maps are.
-func (p Pending) Size() (pending, maps int) { return len(p.p.order), max(len(p.p.in), len(p.p.below)) }
+func (p Pending) Size() (pending, maps int) {
+	return len(p.p.order), max(len(p.p.in), len(p.p.below), len(p.p.values))
+}
 
 // Read is the reader of the messages of one subscription.
 type Read struct {
@@ -39,10 +41,10 @@ type Read struct {
 }
 
 // NewRead returns the reader of a subscription with the given id.
-func NewRead(id string, asked core.Filter) *Read {
+func NewRead(id string, asked core.Filter, families ...core.Family) *Read {
 	r := &Read{}
 	r.sub = subscription{
-		id: id, asked: asked,
+		id: id, asked: asked, families: families,
 		onAck:  func(core.Filter) { r.Acks++ },
 		onNote: func(n Notification, _ string) { r.Notes = append(r.Notes, n) },
 	}

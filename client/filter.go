@@ -6,39 +6,56 @@ package client
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"unicode/utf8"
 
 	"github.com/mcplisten/mcplisten/core"
 )
 
-// wireFilter is the protocol's SubscriptionFilter as it is sent.
-type wireFilter struct {
-	Tools     bool     `json:"toolsListChanged,omitempty"`
-	Prompts   bool     `json:"promptsListChanged,omitempty"`
-	Resources bool     `json:"resourcesListChanged,omitempty"`
-	URIs      []string `json:"resourceSubscriptions,omitempty"`
+func checkFilter(f core.Filter, families []core.Family) error {
+	if len(f.Extensions) > 0 {
+		return errors.New("client: the filter has raw extensions: ask for their Keys, with WithFamily")
+	}
+	if err := checkTexts(f.ResourceSubscriptions); err != nil {
+		return fmt.Errorf("client: a resource URI of the filter: %w", err)
+	}
+	return checkKeys(f.Keys, families)
 }
 
-func checkFilter(f core.Filter) error {
-	if len(f.Extensions) > 0 {
-		return errors.New("client: the filter has extensions, whose notifications this package does not know")
-	}
-	for _, uri := range f.ResourceSubscriptions {
-		if uri == "" || !utf8.ValidString(uri) {
-			return errors.New("client: a resource URI of the filter is empty or not valid UTF-8")
+func checkTexts(texts []string) error {
+	for _, text := range texts {
+		if text == "" || !utf8.ValidString(text) {
+			return errors.New("it is empty or not valid UTF-8")
 		}
 	}
 	return nil
 }
 
-func encodeFilter(f core.Filter) wireFilter {
-	return wireFilter{f.ToolsListChanged, f.PromptsListChanged, f.ResourcesListChanged, f.ResourceSubscriptions}
+// encodeFilter returns the protocol's SubscriptionFilter as it is sent.
+func encodeFilter(f core.Filter) map[string]any {
+	filter := make(map[string]any)
+	for name, on := range map[string]bool{
+		"toolsListChanged": f.ToolsListChanged, "promptsListChanged": f.PromptsListChanged, "resourcesListChanged": f.ResourcesListChanged,
+	} {
+		if on {
+			filter[name] = true
+		}
+	}
+	if len(f.ResourceSubscriptions) > 0 {
+		filter["resourceSubscriptions"] = f.ResourceSubscriptions
+	}
+	for name, keys := range f.Keys {
+		if len(keys) > 0 {
+			filter[name] = keys
+		}
+	}
+	return filter
 }
 
 // decodeHonored reads the filter of an acknowledgment, which may hold nothing
 // that was not asked for. Member names are case-sensitive. Members of extensions
-// mean nothing here.
+// that were not asked for mean nothing here.
 func decodeHonored(raw json.RawMessage, asked core.Filter) (honored core.Filter, err *ViolationError) {
 	members, ok := object(raw)
 	if !ok {
@@ -60,6 +77,20 @@ func decodeHonored(raw json.RawMessage, asked core.Filter) (honored core.Filter,
 	honored.ResourcesListChanged = flag("resourcesListChanged", asked.ResourcesListChanged)
 	if err != nil {
 		return core.Filter{}, err
+	}
+	for member, keys := range asked.Keys {
+		value, given := members[member]
+		if !given {
+			continue
+		}
+		list, bad := decodeKeys(member, value, keys)
+		if bad != nil {
+			return core.Filter{}, bad
+		}
+		if honored.Keys == nil {
+			honored.Keys = make(map[string][]string)
+		}
+		honored.Keys[member] = list
 	}
 	uris, given := members["resourceSubscriptions"]
 	if !given {
@@ -84,17 +115,38 @@ func leftOut(asked, honored core.Filter) core.Filter {
 		PromptsListChanged:   asked.PromptsListChanged && !honored.PromptsListChanged,
 		ResourcesListChanged: asked.ResourcesListChanged && !honored.ResourcesListChanged,
 	}
-	has := setOf(honored.ResourceSubscriptions)
-	for _, uri := range asked.ResourceSubscriptions {
-		if _, ok := has[uri]; !ok {
-			left.ResourceSubscriptions = append(left.ResourceSubscriptions, uri)
+	left.ResourceSubscriptions = without(asked.ResourceSubscriptions, honored.ResourceSubscriptions)
+	for member, keys := range asked.Keys {
+		if missing := without(keys, honored.Keys[member]); len(missing) > 0 {
+			if left.Keys == nil {
+				left.Keys = make(map[string][]string)
+			}
+			left.Keys[member] = missing
 		}
 	}
 	return left
 }
 
+// without returns what of all is not in some.
+func without(all, some []string) (rest []string) {
+	has := setOf(some)
+	for _, s := range all {
+		if _, ok := has[s]; !ok {
+			rest = append(rest, s)
+		}
+	}
+	return rest
+}
+
 func cloneFilter(f core.Filter) core.Filter {
 	f.ResourceSubscriptions = slices.Clone(f.ResourceSubscriptions)
+	if f.Keys != nil {
+		keys := make(map[string][]string, len(f.Keys))
+		for member, list := range f.Keys {
+			keys[member] = slices.Clone(list)
+		}
+		f.Keys = keys
+	}
 	return f
 }
 

@@ -54,7 +54,10 @@ func Follow(ctx context.Context, endpoint Endpoint, filter core.Filter, options 
 		err = checkEndpoint(endpoint)
 	}
 	if err == nil {
-		err = checkFilter(filter)
+		err = checkFilter(filter, c.families)
+	}
+	if err == nil {
+		_, err = c.declared(filter)
 	}
 	if err == nil && filter.Empty() {
 		err = errors.New("client: the filter asks for nothing")

@@ -24,9 +24,12 @@ func FuzzMessages(f *testing.F) {
 	seed(toolsAck, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":ID},"uri":"file:///a/b"}}`)
 	seed(`{"jsonrpc":"2.0","id":ID,"error":{"code":-32601,"message":"no","data":[1]}}`)
 	seed(toolsAck, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":ID}}`)
+	seed(strings.Replace(toolsAck, `"toolsListChanged":true`, `"jobIds":["a"]`, 1), `{"jsonrpc":"2.0","method":"notifications/jobs","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":ID},"job":"a"}}`)
 	seed(`[]`, `null`, `{"params":{"_meta":null}}`, `{"jsonrpc":"2.0","id":null,"result":{"_meta":[]}}`)
 	f.Fuzz(func(t *testing.T, stream []byte) {
-		r := client.NewRead(id, toolsFilter)
+		asked := toolsFilter
+		asked.Keys = map[string][]string{jobs.Member: {"a"}}
+		r := client.NewRead(id, asked, jobs)
 		ended := false
 		for line := range bytes.Lines(stream) {
 			over, err := r.Take(line)
@@ -52,7 +55,8 @@ func FuzzMessages(f *testing.F) {
 			t.Fatalf("%d acknowledgments, and %v", r.Acks, r.Notes)
 		}
 		for _, n := range r.Notes {
-			asked := n == client.Notification{Kind: client.Tools} || n.Kind == client.Updated && strings.HasPrefix(n.URI, "file:///a")
+			asked := n == client.Notification{Kind: client.Tools} || n.Kind == client.Updated && strings.HasPrefix(n.URI, "file:///a") ||
+				n.Kind == client.Value && n.Method == jobs.Method && n.Key == "a" && n.Params() != nil
 			if !asked {
 				t.Fatalf("told %v", n)
 			}

@@ -16,9 +16,11 @@ type message struct {
 	method string
 	id     json.RawMessage // nil where absent
 	params map[string]json.RawMessage
-	meta   map[string]json.RawMessage // of params, or of the result
-	result map[string]json.RawMessage // nil unless this is a result
-	err    *RefusedError              // nil unless this is an error
+
+	rawParams json.RawMessage
+	meta      map[string]json.RawMessage // of params, or of the result
+	result    map[string]json.RawMessage // nil unless this is a result
+	err       *RefusedError              // nil unless this is an error
 }
 
 func parseMessage(data []byte) (m message, _ *ViolationError) {
@@ -45,6 +47,7 @@ func parseMessage(data []byte) (m message, _ *ViolationError) {
 			if m.params, ok = object(params); !ok {
 				return m, violation(Malformed, "the params of %s are no object", clip(m.method))
 			}
+			m.rawParams = params
 		}
 		m.meta, _ = object(m.params["_meta"])
 	case isResult && !isCall && !isError:

@@ -2,7 +2,11 @@
 
 package client
 
-import "github.com/mcplisten/mcplisten/core"
+import (
+	"encoding/json"
+
+	"github.com/mcplisten/mcplisten/core"
+)
 
 // Kind says what a [Notification] is about.
 type Kind uint8
@@ -22,6 +26,9 @@ const (
 	// Relist says that there was a gap, and that a new acknowledgment has ended
 	// it. Anything that the filter covers may have changed meanwhile: list again.
 	Relist
+
+	// Value says what a key of an extension has become ([WithFamily]).
+	Value
 )
 
 // String returns the notification's method, or the name of the event.
@@ -31,12 +38,15 @@ func (k Kind) String() string {
 		return "started"
 	case Relist:
 		return "relist"
+	case Value:
+		return "value"
 	default:
 		return core.Kind(k).Method()
 	}
 }
 
-// Notification says that something is stale and should be fetched again.
+// Notification says that something is stale and should be fetched again, or what
+// the key of an extension has become.
 type Notification struct {
 	Kind Kind
 
@@ -44,14 +54,32 @@ type Notification struct {
 	// of them. Where the consumer is slow and many resources below one URI have
 	// changed, that URI stands for all of them.
 	URI string
+
+	// Method and Key are whose value it is, of Value. Where the consumer is slow,
+	// it is told the newest value of each key.
+	Method string
+	Key    string
+	params *json.RawMessage
 }
 
-// String returns the kind and the URI.
-func (n Notification) String() string {
-	if n.URI == "" {
-		return n.Kind.String()
+// Params returns the notification's params, a JSON object, of Value; else nil.
+func (n Notification) Params() json.RawMessage {
+	if n.params == nil {
+		return nil
 	}
-	return n.Kind.String() + " " + n.URI
+	return *n.params
+}
+
+// String returns the kind and the URI, or the method and the key.
+func (n Notification) String() string {
+	switch {
+	case n.Kind == Value:
+		return n.Method + " " + n.Key
+	case n.URI == "":
+		return n.Kind.String()
+	default:
+		return n.Kind.String() + " " + n.URI
+	}
 }
 
 var kindOfMethod = map[string]Kind{

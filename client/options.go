@@ -34,6 +34,7 @@ type config struct {
 	meta         map[string]any
 	info         *core.Implementation
 	capabilities any
+	families     []core.Family
 	trace        func(ctx context.Context, set func(key, value string))
 	log          *slog.Logger
 

@@ -4,6 +4,7 @@
 package client
 
 import (
+	"encoding/json"
 	"slices"
 	"sync"
 )
@@ -21,6 +22,9 @@ type pending struct {
 	mu    sync.Mutex
 	order []entry // oldest first
 	in    map[entry]struct{}
+	// The newest values of extensions' keys that are pending.
+	values map[valueOf]*json.RawMessage
+
 	below map[string]int // pending by name below a URI; over maxBelow: it stands for them
 	over  bool           // nothing more comes
 	gone  bool           // nothing more is to be taken
@@ -35,8 +39,14 @@ type entry struct {
 	parent string
 }
 
+// valueOf is a key of an extension.
+type valueOf struct{ method, key string }
+
 func newPending() *pending {
-	return &pending{in: make(map[entry]struct{}), below: make(map[string]int), wake: make(chan struct{}, 1)}
+	return &pending{
+		in: make(map[entry]struct{}), below: make(map[string]int), values: make(map[valueOf]*json.RawMessage),
+		wake: make(chan struct{}, 1),
+	}
 }
 
 // add marks n, which is below parent unless that is empty.
@@ -45,6 +55,10 @@ func (p *pending) add(n Notification, parent string) {
 	defer p.mu.Unlock()
 	if p.over || p.gone {
 		return
+	}
+	if n.Kind == Value {
+		p.values[valueOf{n.Method, n.Key}] = n.params
+		n.params = nil
 	}
 	if parent == "" {
 		p.push(entry{Notification: n})
@@ -61,7 +75,7 @@ func (p *pending) add(n Notification, parent string) {
 			return e.parent == parent
 		})
 		p.below[parent] = maxBelow + 1
-		p.push(entry{Notification: Notification{n.Kind, parent}})
+		p.push(entry{Notification: Notification{Kind: n.Kind, URI: parent}})
 	default:
 		p.below[parent]++
 		p.push(e)
@@ -80,6 +94,7 @@ func (p *pending) restart(k Kind) {
 		k = Started
 	}
 	clear(p.below)
+	clear(p.values)
 	clear(p.in)
 	p.order = nil
 	p.push(entry{Notification: Notification{Kind: k}})
@@ -146,6 +161,10 @@ func (p *pending) pop() (n Notification, ok, over bool) {
 		}
 	case e.Kind == Updated && p.below[e.URI] > maxBelow:
 		delete(p.below, e.URI)
+	case e.Kind == Value:
+		of := valueOf{e.Method, e.Key}
+		e.params = p.values[of]
+		delete(p.values, of)
 	}
 	return e.Notification, true, false
 }

@@ -26,7 +26,7 @@ type wireMessage struct {
 
 type listenParams struct {
 	Meta          map[string]any `json:"_meta"`
-	Notifications wireFilter     `json:"notifications"`
+	Notifications map[string]any `json:"notifications"`
 }
 
 // encodeListen returns the listen request.
@@ -41,7 +41,11 @@ func (c *config) encodeListen(ctx context.Context, id string, filter core.Filter
 		})
 	}
 	meta[core.MetaProtocolVersion] = core.ProtocolVersion
-	meta[core.MetaClientCapabilities] = c.capabilities
+	capabilities, err := c.declared(filter)
+	if err != nil {
+		return nil, err
+	}
+	meta[core.MetaClientCapabilities] = capabilities
 	meta[core.MetaClientInfo] = c.info
 	body, err := json.Marshal(wireMessage{"2.0", id, core.MethodListen, listenParams{meta, encodeFilter(filter)}})
 	if err != nil {

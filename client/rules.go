@@ -12,13 +12,15 @@ type subscription struct {
 	id    string
 	asked core.Filter
 
-	onAck  func(honored core.Filter)
-	onNote func(n Notification, parent string)
+	families []core.Family
+	onAck    func(honored core.Filter)
+	onNote   func(n Notification, parent string)
 
 	acked   bool
 	over    bool
 	honored core.Filter
-	uris    map[string]struct{} // honored
+	uris    map[string]struct{}            // honored
+	keys    map[string]map[string]struct{} // honored, by member
 }
 
 // take handles one message. It returns true when the subscription is over: with
@@ -94,10 +96,21 @@ func (s *subscription) notification(m *message) *ViolationError {
 			return bad
 		}
 		s.acked, s.honored, s.uris = true, honored, setOf(honored.ResourceSubscriptions)
+		s.keys = make(map[string]map[string]struct{})
+		for member, keys := range honored.Keys {
+			s.keys[member] = setOf(keys)
+		}
 		s.onAck(honored)
 		return nil
 	case !s.acked:
 		return violation(BeforeAck, "%s came before the acknowledgment", clip(m.method))
+	}
+	if f, ok := familyOf(s.families, m.method); ok {
+		n, bad := s.value(m, f)
+		if bad == nil {
+			s.onNote(n, "")
+		}
+		return bad
 	}
 	n := Notification{}
 	kind, known := kindOfMethod[m.method]

@@ -66,7 +66,10 @@ func Listen(ctx context.Context, endpoint Endpoint, filter core.Filter, options 
 		err = checkEndpoint(endpoint)
 	}
 	if err == nil {
-		err = checkFilter(filter)
+		err = checkFilter(filter, c.families)
+	}
+	if err == nil {
+		_, err = c.declared(filter)
 	}
 	if err != nil {
 		return nil, err
@@ -119,7 +122,7 @@ func open(parent context.Context, endpoint Endpoint, c *config, asked core.Filte
 	patience := time.AfterFunc(c.ackTimeout, func() { cancel(ErrNoAck) })
 	var ackedAt time.Time
 	sub := &subscription{
-		id: s.id, asked: asked,
+		id: s.id, asked: asked, families: c.families,
 		onAck: func(honored core.Filter) {
 			patience.Stop()
 			ackedAt = time.Now()

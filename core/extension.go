@@ -109,8 +109,10 @@ func isName(s string) bool {
 	}) < 0
 }
 
-// check returns what is wrong with a family's names.
-func (f Family) check() error {
+// Validate returns what is wrong with the names, nil for nothing: a name is missing,
+// has other signs than letters, digits, ".", "_", "-" and "/", has more than 128
+// bytes or is the protocol's own, or the method is not notifications/… .
+func (f Family) Validate() error {
 	prefix, name, _ := strings.Cut(f.Capability, "/")
 	_, kind, _ := strings.Cut(f.Method, "notifications/")
 	switch {
@@ -130,7 +132,7 @@ func (f Family) check() error {
 func newFamilies(config Config) ([]*family, error) {
 	families := make([]*family, 0, len(config.Extensions))
 	for _, x := range config.Extensions {
-		if err := x.check(); err != nil {
+		if err := x.Validate(); err != nil {
 			return nil, fmt.Errorf("core: extension %q: %w", x.Method, err)
 		}
 		for _, other := range families {

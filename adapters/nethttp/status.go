@@ -91,6 +91,7 @@ type statusBroker struct {
 	Ignored   uint64 `json:"ignored"`
 	Gaps      uint64 `json:"gaps"`
 	Unsent    int    `json:"unsent"`
+	Stale     int    `json:"stale"`
 }
 
 type statusStream struct {
