@@ -164,16 +164,14 @@ func (b *batch) writeValues(n int) error {
 
 func (b *batch) writeValue(t taken) error {
 	b.buf = t.append(b.buf[:0], b.s.id)
-	if err := b.write(KindExtension); err != nil {
-		return err
-	}
-	if b.s.observed != nil {
+	err := b.write(KindExtension)
+	if b.s.observed != nil && !isLapse(err) {
 		b.observeValue(t)
 	}
-	return nil
+	return err
 }
 
-// observeValue counts a value that was written for the observer.
+// observeValue counts a value that was written, or failed to be, for the observer.
 func (b *batch) observeValue(t taken) {
 	k := KindExtension
 	b.coalesced[k] += int(t.merged)

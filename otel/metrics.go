@@ -28,8 +28,10 @@ type metrics struct {
 	gaps       metric.Int64Counter
 	ignored    metric.Int64Counter
 
-	kinds      [core.NumKinds]labels
-	unsent     map[string]*[core.NumKinds]labels // by failure
+	kinds      [core.KindExtension]labels             // of the protocol's own notifications
+	unsent     map[string]*[core.KindExtension]labels // by failure
+	extensions sync.Map                               // method → labels, for those that hubs have
+	notSent    sync.Map                               // methodFailure → labels
 	keptAlive  labels
 	notAlive   map[string]labels // by failure
 	ends       map[ending]labels
@@ -84,7 +86,7 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		refused:    b.counter(metricRefused, "{request}", "Requests that were refused."),
 		gaps:       b.counter(metricGaps, "{gap}", "Times that open streams may have missed changes of other nodes, and were told that everything changed."),
 		ignored:    b.counter(metricIgnored, "{message}", "Messages from the broker that were malformed or too large."),
-		unsent:     make(map[string]*[core.NumKinds]labels),
+		unsent:     make(map[string]*[core.KindExtension]labels),
 		keptAlive:  newLabels(),
 		notAlive:   make(map[string]labels),
 		ends:       make(map[ending]labels),
@@ -103,11 +105,11 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 
 // label builds the attribute sets.
 func (m *metrics) label() {
-	for k := range core.Kind(core.NumKinds) {
+	for k := range core.KindExtension {
 		m.kinds[k] = newLabels(keyMethod.String(k.Method()))
 	}
 	for _, failure := range failures() {
-		var kinds [core.NumKinds]labels
+		var kinds [core.KindExtension]labels
 		for k := range kinds {
 			kinds[k] = newLabels(withError(failure, keyMethod.String(core.Kind(k).Method()))...)
 		}
@@ -122,6 +124,29 @@ func (m *metrics) label() {
 	for _, refusal := range append(core.Refusals(), otherRefusal) {
 		m.refusals[refusal] = newLabels(keyRefusal.String(string(refusal)))
 	}
+}
+
+// extension returns the set of an extension's notifications. Methods are what
+// applications register, so there are few.
+func (m *metrics) extension(method string) labels {
+	l, ok := m.extensions.Load(method)
+	if !ok {
+		l, _ = m.extensions.LoadOrStore(method, newLabels(keyMethod.String(method)))
+	}
+	return l.(labels)
+}
+
+// methodFailure is what an extension's notifications are counted under that could
+// not be sent.
+type methodFailure struct{ method, failure string }
+
+func (m *metrics) notSentExtension(method, failure string) labels {
+	of := methodFailure{method, failure}
+	l, ok := m.notSent.Load(of)
+	if !ok {
+		l, _ = m.notSent.LoadOrStore(of, newLabels(withError(failure, keyMethod.String(method))...))
+	}
+	return l.(labels)
 }
 
 // otherRefusal stands for refusals that an application made up.

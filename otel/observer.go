@@ -128,6 +128,6 @@ func shortID(id core.ID) string {
 }
 
 // attributesOf returns what a span of a notification says of itself.
-func attributesOf(k core.Kind) []attribute.KeyValue {
-	return []attribute.KeyValue{keyMethod.String(k.Method())}
+func attributesOf(method string) []attribute.KeyValue {
+	return []attribute.KeyValue{keyMethod.String(method)}
 }

@@ -5,6 +5,7 @@ package mcpotel
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,24 +21,29 @@ type publication struct {
 	left atomic.Int64 // spans of deliveries that it may still have
 }
 
-// publishNames are the names of the spans of publishes; the last one is for
-// changes of several kinds.
-var publishNames = func() (names [core.NumKinds + 1]string) {
-	for k := range core.Kind(core.NumKinds) {
-		names[k] = "publish " + k.Method()
-	}
-	names[core.NumKinds] = "publish"
-	return names
-}()
+// publishSpan is how a publish of one method is traced, or with the empty method
+// one of several.
+type publishSpan struct {
+	name    string
+	options []trace.SpanStartOption
+}
 
-var publishOptions = func() (options [core.NumKinds + 1][]trace.SpanStartOption) {
-	producer := trace.WithSpanKind(trace.SpanKindProducer)
-	for k := range core.Kind(core.NumKinds) {
-		options[k] = []trace.SpanStartOption{producer, trace.WithAttributes(keyMethod.String(k.Method()))}
+// publishSpans are those that were needed so far. Methods are the protocol's and
+// those of the extensions that hubs have.
+var publishSpans sync.Map // method → publishSpan
+
+func publishSpanOf(method string) publishSpan {
+	if known, ok := publishSpans.Load(method); ok {
+		return known.(publishSpan)
 	}
-	options[core.NumKinds] = []trace.SpanStartOption{producer}
-	return options
-}()
+	span := publishSpan{"publish", []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer)}}
+	if method != "" {
+		span.name += " " + method
+		span.options = append(span.options, trace.WithAttributes(keyMethod.String(method)))
+	}
+	known, _ := publishSpans.LoadOrStore(method, span)
+	return known.(publishSpan)
+}
 
 // untracedFor is how long publishes are not traced once it was seen that nobody
 // traces.
@@ -51,14 +57,15 @@ func (o *Observer) Publishing(ctx context.Context, changes []core.Change) (origi
 	if ctx.Err() != nil { // the change is published all the same, and so it counts
 		ctx = context.WithoutCancel(ctx)
 	}
-	kind := o.count(ctx, changes)
+	method := o.count(ctx, changes)
 	// A span that nobody records costs allocations too. Whether somebody will is
 	// only told by starting one, so in vain that is tried once a second.
 	now := time.Now().UnixNano()
 	if now < o.untraced.Load() {
 		return nil, nil
 	}
-	_, span := o.tracer.Start(ctx, publishNames[kind], publishOptions[kind]...)
+	how := publishSpanOf(method)
+	_, span := o.tracer.Start(ctx, how.name, how.options...)
 	made := span.SpanContext()
 	if made.SpanID() == trace.SpanContextFromContext(ctx).SpanID() { // nobody made one
 		o.untraced.Store(now + untracedFor)
@@ -73,23 +80,26 @@ func (o *Observer) Publishing(ctx context.Context, changes []core.Change) (origi
 	return p, func() { span.End() }
 }
 
-// count counts the changes and returns their kind, core.NumKinds for several.
-func (o *Observer) count(ctx context.Context, changes []core.Change) core.Kind {
-	var counts [core.NumKinds]int64
+// count counts the changes and returns their method, the empty one for several.
+func (o *Observer) count(ctx context.Context, changes []core.Change) (method string) {
+	var counts [core.KindExtension]int64
+	method = changes[0].Method()
 	for _, c := range changes {
-		counts[c.Kind]++
+		if c.Kind == core.KindExtension {
+			o.metrics.published.Add(ctx, 1, o.metrics.extension(c.Extension).add...)
+		} else {
+			counts[c.Kind]++
+		}
+		if c.Method() != method {
+			method = ""
+		}
 	}
-	of := core.Kind(core.NumKinds)
 	for k, n := range counts {
-		if n == 0 {
-			continue
-		}
-		o.metrics.published.Add(ctx, n, o.metrics.kinds[k].add...)
-		if int(n) == len(changes) {
-			of = core.Kind(k)
+		if n > 0 {
+			o.metrics.published.Add(ctx, n, o.metrics.kinds[k].add...)
 		}
 	}
-	return of
+	return method
 }
 
 // maxPublishers is how many publishes the span of one delivery tells.
@@ -144,13 +154,13 @@ func (s *stream) deliveries(d *core.Delivery) (spans []trace.Span) {
 
 // delivery starts the span of one notification.
 func (s *stream) delivery(d *core.Delivery, c core.Change, p *publication, links []trace.Link) trace.Span {
-	attributes := attributesOf(c.Kind)
+	attributes := attributesOf(c.Method())
 	if c.URI != "" && s.o.redact != nil {
 		if uri := s.o.redact(c.URI); uri != "" {
 			attributes = append(attributes, keyResourceURI.String(uri))
 		}
 	}
-	_, span := s.o.tracer.Start(trace.ContextWithSpanContext(context.Background(), p.span), c.Kind.Method(),
+	_, span := s.o.tracer.Start(trace.ContextWithSpanContext(context.Background(), p.span), c.Method(),
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(d.Taken),
 		trace.WithLinks(links...), trace.WithAttributes(attributes...))
 	return span

@@ -4,6 +4,7 @@ package mcpotel
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/codes"
@@ -31,7 +32,8 @@ type stream struct {
 // so it is recorded then.
 type failure struct {
 	at        time.Time // of the acknowledgment
-	sent      [core.NumKinds]int
+	sent      [core.KindExtension]int
+	values    []core.ExtensionDelivery
 	spans     []trace.Span // of deliveries
 	keepAlive bool
 }
@@ -60,18 +62,25 @@ func (s *stream) acknowledged(at time.Time, errorType string) {
 // Delivered counts a batch.
 func (s *stream) Delivered(d *core.Delivery) {
 	m := s.o.metrics
-	for k, n := range d.Coalesced {
+	for k, n := range d.Coalesced[:core.KindExtension] {
 		if n > 0 {
 			m.coalesced.Add(s.ctx, int64(n), m.kinds[k].add...)
 		}
 	}
+	for _, x := range d.Extensions {
+		if x.Coalesced > 0 {
+			m.coalesced.Add(s.ctx, int64(x.Coalesced), m.extension(x.Method).add...)
+		}
+	}
 	if d.Err != nil {
-		s.failed.sent = d.Sent
+		s.failed.sent = [core.KindExtension]int(d.Sent[:core.KindExtension])
+		s.failed.values = slices.Clone(d.Extensions)
 		s.failed.spans = s.deliveries(d)
 		return
 	}
 	now := time.Now()
-	for k, n := range d.Sent {
+	s.deliveredValues(d.Extensions, now)
+	for k, n := range d.Sent[:core.KindExtension] {
 		if n == 0 {
 			continue
 		}
@@ -82,6 +91,16 @@ func (s *stream) Delivered(d *core.Delivery) {
 	}
 	for _, span := range s.deliveries(d) {
 		span.End(trace.WithTimestamp(now))
+	}
+}
+
+// deliveredValues counts what of a batch is of extensions.
+func (s *stream) deliveredValues(extensions []core.ExtensionDelivery, now time.Time) {
+	m := s.o.metrics
+	for _, x := range extensions {
+		l := m.extension(x.Method)
+		m.sent.Add(s.ctx, int64(x.Sent), l.add...)
+		m.delivery.Record(s.ctx, now.Sub(x.Oldest).Seconds(), l.record...)
 	}
 }
 
@@ -132,6 +151,9 @@ func (s *stream) settle(failure, errorType string) {
 		if n > 0 {
 			m.sent.Add(s.ctx, int64(n), m.unsent[failure][k].add...)
 		}
+	}
+	for _, x := range s.failed.values {
+		m.sent.Add(s.ctx, int64(x.Sent), m.notSentExtension(x.Method, failure).add...)
 	}
 	if s.failed.keepAlive {
 		m.keepAlives.Add(s.ctx, 1, m.notAlive[failure].add...)

@@ -99,6 +99,8 @@ func (s suite) discover(t *testing.T) {
 		},
 		"tools":         {core.Config{Capabilities: core.Capabilities{ToolsListChanged: true}}, `{"tools":{"listChanged":true}}`, ""},
 		"subscriptions": {core.Config{Capabilities: core.Capabilities{ResourceSubscriptions: true}}, `{"resources":{"subscribe":true}}`, ""},
+		"an extension": {core.Config{Capabilities: core.Capabilities{ToolsListChanged: true}, Extensions: taskExtension()},
+			`{"extensions":{"io.modelcontextprotocol/tasks":{}},"tools":{"listChanged":true}}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

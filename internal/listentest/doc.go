@@ -84,6 +84,8 @@ func (s suite) run(t *testing.T) {
 	t.Run("Refusers", s.refusers)
 	t.Run("Policies", s.policies)
 	t.Run("Cancellation", s.cancellation)
+	t.Run("Tasks", s.tasks)
+	t.Run("TaskRefusals", s.taskRefusals)
 	t.Run("HonoredFilter", s.honored)
 	t.Run("IDs", s.ids)
 	t.Run("EqualIDs", s.equalIDs)

@@ -127,13 +127,13 @@ func (s suite) honored(t *testing.T) {
 		want         string
 		ends         bool
 	}{
-		"all":           {allCapabilities, everything, "{true true true [file:///a file:///b]}", false},
-		"empty":         {allCapabilities, `{}`, "{false false false []}", true},
-		"all false":     {allCapabilities, `{"toolsListChanged":false,"resourceSubscriptions":[]}`, "{false false false []}", true},
-		"unknown only":  {allCapabilities, `{"toolslistchanged":true,"TOOLSLISTCHANGED":null,"taskIds":["secret"]}`, "{false false false []}", true},
-		"folded URIs":   {allCapabilities, `{"resourceSubscriptions":["a:b","a:c","a:b","\u0061:b"]}`, "{false false false [a:b a:c]}", false},
-		"narrowed":      {tools, everything, "{true false false []}", false},
-		"narrowed away": {tools, `{"promptsListChanged":true,"resourceSubscriptions":["a:b"]}`, "{false false false []}", true},
+		"all":           {allCapabilities, everything, "{true true true [file:///a file:///b] []}", false},
+		"empty":         {allCapabilities, `{}`, "{false false false [] []}", true},
+		"all false":     {allCapabilities, `{"toolsListChanged":false,"resourceSubscriptions":[]}`, "{false false false [] []}", true},
+		"unknown only":  {allCapabilities, `{"toolslistchanged":true,"TOOLSLISTCHANGED":null,"taskIds":["secret"]}`, "{false false false [] []}", true},
+		"folded URIs":   {allCapabilities, `{"resourceSubscriptions":["a:b","a:c","a:b","\u0061:b"]}`, "{false false false [a:b a:c] []}", false},
+		"narrowed":      {tools, everything, "{true false false [] []}", false},
+		"narrowed away": {tools, `{"promptsListChanged":true,"resourceSubscriptions":["a:b"]}`, "{false false false [] []}", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/mcplisten/mcplisten/core"
+	mcptasks "github.com/mcplisten/mcplisten/extensions/tasks"
 )
 
 // Filter is the protocol's SubscriptionFilter.
@@ -25,6 +26,7 @@ type Filter struct {
 	Prompts   bool     `json:"promptsListChanged,omitempty"`
 	Resources bool     `json:"resourcesListChanged,omitempty"`
 	URIs      []string `json:"resourceSubscriptions,omitempty"`
+	Tasks     []string `json:"taskIds,omitempty"` // of the tasks extension
 }
 
 func (f Filter) has(method string) bool {
@@ -47,6 +49,11 @@ func (f Filter) within(other Filter) bool {
 			return false
 		}
 	}
+	for _, id := range f.Tasks {
+		if !slices.Contains(other.Tasks, id) {
+			return false
+		}
+	}
 	return (!f.Tools || other.Tools) && (!f.Prompts || other.Prompts) && (!f.Resources || other.Resources)
 }
 
@@ -56,6 +63,7 @@ type Event struct {
 	Result  bool
 	Method  string
 	URI     string // of an updated resource
+	Task    string // id and status
 }
 
 func (e Event) String() string {
@@ -66,6 +74,8 @@ func (e Event) String() string {
 		return "result"
 	case e.URI != "":
 		return e.Method + " " + e.URI
+	case e.Task != "":
+		return e.Method + " " + e.Task
 	default:
 		return e.Method
 	}
@@ -160,6 +170,9 @@ func (c *checker) message(data []byte) (Event, error) {
 		return Event{Result: true}, c.result(envelope.ID, envelope.Result)
 	}
 	e := Event{Method: envelope.Method}
+	if e.Method == mcptasks.Family.Method {
+		return c.task(e, envelope.Params)
+	}
 	var params struct {
 		Meta          meta            `json:"_meta"`
 		Notifications json.RawMessage `json:"notifications"`
@@ -195,6 +208,27 @@ func (c *checker) message(data []byte) (Event, error) {
 		return e, errors.New("a list change with a URI")
 	case !c.honored.has(e.Method):
 		return e, errors.New("the notification was not asked for")
+	}
+	return e, nil
+}
+
+// task checks a notification of the tasks extension.
+func (c *checker) task(e Event, raw json.RawMessage) (Event, error) {
+	var params struct {
+		Meta meta `json:"_meta"`
+	}
+	var task mcptasks.Task
+	if err := errors.Join(json.Unmarshal(raw, &params), json.Unmarshal(raw, &task)); err != nil {
+		return e, err
+	}
+	e.Task = task.ID + " " + string(task.Status)
+	switch {
+	case string(params.Meta.SubscriptionID) != c.id:
+		return e, fmt.Errorf("the subscription id is %s, not %s", params.Meta.SubscriptionID, c.id)
+	case !c.acked:
+		return e, errors.New("the acknowledgment is to come first")
+	case !slices.Contains(c.honored.Tasks, task.ID):
+		return e, errors.New("the task was not asked for")
 	}
 	return e, nil
 }
