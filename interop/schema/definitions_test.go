@@ -14,6 +14,9 @@ import (
 //go:embed mcp-2026-07-28.schema.json
 var schemaFile []byte
 
+//go:embed tasks.schema.json
+var tasksFile []byte
+
 // The definitions by method, and by error code; the codes of JSON-RPC are defined
 // for the member error, the protocol's own for the whole response.
 var (
@@ -23,6 +26,7 @@ var (
 		"notifications/prompts/list_changed":       "PromptListChangedNotification",
 		"notifications/resources/list_changed":     "ResourceListChangedNotification",
 		"notifications/resources/updated":          "ResourceUpdatedNotification",
+		"notifications/tasks":                      taskNotification,
 	}
 	errorMembers = map[int]string{
 		-32700: "ParseError",
@@ -33,9 +37,13 @@ var (
 	}
 	errorResponses = map[int]string{
 		-32020: "HeaderMismatchError",
+		-32021: "MissingRequiredClientCapabilityError",
 		-32022: "UnsupportedProtocolVersionError",
 	}
 )
+
+// taskNotification is the one definition that is the tasks extension's.
+const taskNotification = "TaskStatusNotification"
 
 // definitions are the compiled ones, and how often each was met.
 type definitions struct {
@@ -46,13 +54,15 @@ type definitions struct {
 }
 
 func newDefinitions() (*definitions, error) {
-	file, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaFile))
-	if err != nil {
-		return nil, err
-	}
-	c := jsonschema.NewCompiler() // Draft 2020-12, as the file says
-	if err := c.AddResource("mcp.json", file); err != nil {
-		return nil, err
+	c := jsonschema.NewCompiler() // Draft 2020-12, as the files say
+	for name, text := range map[string][]byte{"mcp.json": schemaFile, "tasks.json": tasksFile} {
+		file, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err != nil {
+			return nil, err
+		}
+		if err := c.AddResource(name, file); err != nil {
+			return nil, err
+		}
 	}
 	return &definitions{compiler: c, compiled: make(map[string]*jsonschema.Schema), met: make(map[string]int)}, nil
 }
@@ -64,7 +74,11 @@ func (d *definitions) check(name string, text []byte) error {
 	s := d.compiled[name]
 	if s == nil {
 		var err error
-		if s, err = d.compiler.Compile("mcp.json#/$defs/" + name); err != nil {
+		file := "mcp.json"
+		if name == taskNotification {
+			file = "tasks.json"
+		}
+		if s, err = d.compiler.Compile(file + "#/$defs/" + name); err != nil {
 			return err
 		}
 		d.compiled[name] = s

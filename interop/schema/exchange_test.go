@@ -25,6 +25,7 @@ type filter struct {
 	Prompts   bool     `json:"promptsListChanged"`
 	Resources bool     `json:"resourcesListChanged"`
 	URIs      []string `json:"resourceSubscriptions"`
+	Tasks     []string `json:"taskIds"`
 }
 
 // message is any message, with its ids as they were written.
@@ -35,6 +36,7 @@ type message struct {
 		Meta          meta   `json:"_meta"`
 		Notifications filter `json:"notifications"`
 		URI           string `json:"uri"`
+		Task          string `json:"taskId"`
 	} `json:"params"`
 	Result *struct {
 		Meta meta `json:"_meta"`
@@ -171,7 +173,7 @@ func (s *subscription) event(d *definitions, event []byte) error {
 		if !s.honored.within(s.asked) {
 			wrong = errors.Join(wrong, errors.New("more is honored than was asked for"))
 		}
-	case !s.honored.has(name, m.Params.URI):
+	case !s.honored.has(name, m.Params.URI, m.Params.Task):
 		wrong = errors.Join(wrong, errors.New("that was not honored"))
 	}
 	return wrong
@@ -186,11 +188,14 @@ func (s *subscription) same(what string, id json.RawMessage) error {
 }
 
 func (f filter) within(other filter) bool {
+	if slices.ContainsFunc(f.Tasks, func(id string) bool { return !slices.Contains(other.Tasks, id) }) {
+		return false
+	}
 	return (!f.Tools || other.Tools) && (!f.Prompts || other.Prompts) && (!f.Resources || other.Resources) &&
 		!slices.ContainsFunc(f.URIs, func(uri string) bool { return !slices.Contains(other.URIs, uri) })
 }
 
-func (f filter) has(name, uri string) bool {
+func (f filter) has(name, uri, task string) bool {
 	switch name {
 	case "ToolListChangedNotification":
 		return f.Tools
@@ -198,6 +203,8 @@ func (f filter) has(name, uri string) bool {
 		return f.Prompts
 	case "ResourceListChangedNotification":
 		return f.Resources
+	case taskNotification:
+		return slices.Contains(f.Tasks, task)
 	default:
 		return slices.Contains(f.URIs, uri)
 	}

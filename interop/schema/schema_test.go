@@ -78,6 +78,7 @@ var wanted = []string{
 	"PromptListChangedNotification", "ResourceListChangedNotification", "ResourceUpdatedNotification",
 	"SubscriptionsListenResultResponse", "DiscoverResultResponse", "JSONRPCErrorResponse", "ParseError", "InvalidRequestError",
 	"MethodNotFoundError", "InvalidParamsError", "InternalError", "HeaderMismatchError", "UnsupportedProtocolVersionError",
+	"MissingRequiredClientCapabilityError", taskNotification,
 }
 
 func TestEveryMessage(t *testing.T) {
@@ -236,11 +237,13 @@ func TestChecks(t *testing.T) {
 	const (
 		request = `{"jsonrpc":"2.0","id":9007199254740993,"method":"subscriptions/listen","params":{"_meta":{` +
 			`"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},` +
-			`"notifications":{"toolsListChanged":true,"resourceSubscriptions":["u:1"]}}}`
+			`"notifications":{"toolsListChanged":true,"resourceSubscriptions":["u:1"],"taskIds":["t:1"]}}}`
 		ofID  = `"_meta":{"io.modelcontextprotocol/subscriptionId":9007199254740993}`
 		ack   = `data: {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + ofID + `,"notifications":{"toolsListChanged":true,"resourceSubscriptions":["u:1"]}}}` + "\n\n"
 		tools = `data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{` + ofID + `}}` + "\n\n"
 		upd   = `data: {"jsonrpc":"2.0","method":"notifications/resources/updated","params":{` + ofID + `,"uri":"u:1"}}` + "\n\n"
+		tasks = `data: {"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{` + ofID + `,"notifications":{"taskIds":["t:1"]}}}` + "\n\n"
+		task  = `data: {"jsonrpc":"2.0","method":"notifications/tasks","params":{` + ofID + `,"taskId":"t:1","status":"completed","createdAt":"2026-07-28T10:30:00Z","lastUpdatedAt":"2026-07-28T10:30:00.5+02:00","ttlMs":null,"result":{}}}` + "\n\n"
 		end   = `data: {"jsonrpc":"2.0","id":9007199254740993,"result":{"resultType":"complete",` + ofID + `}}` + "\n\n"
 		beat  = ":\n\n"
 	)
@@ -275,6 +278,14 @@ func TestChecks(t *testing.T) {
 		"another resource":   {stream(ack + strings.Replace(upd, "u:1", "u:2", 1)), "not honored"},
 		"not asked for":      {stream(strings.Replace(ack, "u:1", "u:2", 1)), "more is honored"},
 		"honored no boolean": {stream(strings.Replace(ack, `"toolsListChanged":true`, `"toolsListChanged":1`, 1)), "cannot unmarshal"},
+		"a task":             {stream(tasks + task + end), ""},
+		"another task":       {stream(tasks + strings.Replace(task, "t:1", "t:2", 1)), "not honored"},
+		"a task not asked":   {stream(strings.Replace(tasks, "t:1", "t:2", 1)), "more is honored"},
+		"no ttlMs":           {stream(tasks + less(`"ttlMs":null,`)(task)), "no TaskStatusNotification"},
+		"no result in it":    {stream(tasks + less(`,"result":{}`)(task)), "no TaskStatusNotification"},
+		"working, a result":  {stream(tasks + strings.Replace(task, "completed", "working", 1)), "no TaskStatusNotification"},
+		"no time":            {stream(tasks + strings.Replace(task, "2026-07-28T10:30:00Z", "today", 1)), "no TaskStatusNotification"},
+		"unknown status":     {stream(tasks + strings.Replace(task, "completed", "done", 1)), "no TaskStatusNotification"},
 		"an event field":     {stream("event: message\n" + ack), "more or less than one data line"},
 		"half an event":      {stream(ack + "data: {"), "a part of an event"},
 		"unknown":            {stream(ack + `data: {"jsonrpc":"2.0","method":"ping"}` + "\n\n"), "no notification of a subscription"},
@@ -283,6 +294,8 @@ func TestChecks(t *testing.T) {
 		"no message":         {answer(400, `{"jsonrpc":"2.0","error":{"code":-32602}}`), "no JSONRPCErrorResponse"},
 		"other code":         {answer(400, `{"jsonrpc":"2.0","error":{"code":-1,"message":"m"}}`), "not of the protocol"},
 		"version, no data":   {answer(400, `{"jsonrpc":"2.0","error":{"code":-32022,"message":"m"}}`), "no UnsupportedProtocolVersionError"},
+		"capability":         {answer(400, `{"jsonrpc":"2.0","id":9007199254740993,"error":{"code":-32021,"message":"m","data":{"requiredCapabilities":{"extensions":{"a/b":{}}}}}}`), ""},
+		"capability, none":   {answer(400, `{"jsonrpc":"2.0","error":{"code":-32021,"message":"m","data":{}}}`), "no MissingRequiredClientCapabilityError"},
 		"a result":           {answer(200, `{"jsonrpc":"2.0","id":9007199254740993,"result":{}}`), "answered with a result"},
 		"text":               {exchange{status: 404, contentType: "text/plain", body: []byte("no")}, "Content-Type"},
 		"body of a 202":      {exchange{status: 202, body: []byte("no")}, "with a body"},
