@@ -133,6 +133,7 @@ func TestAnOutageKeepsTheNewestValues(t *testing.T) {
 		for range 500 {
 			publish(t, c.hubs[0], store.change("a"), store.change("b"))
 		}
+		publish(t, c.hubs[0], job("a", 3)) // comes late, and is no newer for that
 		synctest.Wait()
 		if n := c.stats(0).Unsent; n != 2 {
 			t.Errorf("%d changes wait, want 2", n)
@@ -271,6 +272,35 @@ func TestWhatIsReadWhileItChanges(t *testing.T) {
 		got := without(s.all()[1:], "flush")
 		if len(got) == 0 || !slices.IsSorted(got) || got[len(got)-1] != "job a 2" {
 			t.Errorf("told %q", got)
+		}
+	})
+}
+
+// TestWhatIsMissedWhileItIsRead: a second gap while a value is being read has it read
+// once more.
+func TestWhatIsMissedWhileItIsRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		read := make(chan struct{})
+		c, store := nodesWithJobs(t, 2, -1, func(x *core.Extension) {
+			current := x.Current
+			x.Current = func(ctx context.Context, principal, key string) (any, error) {
+				value, err := current(ctx, principal, key)
+				<-read
+				return value, err
+			}
+		})
+		s := listenJobs(t, c.hubs[1], "1", jobFilter("a"))
+		for range 2 {
+			c.nodes[1].cut(true)
+			publish(t, c.hubs[0], store.change("a"))
+			synctest.Wait()
+			c.nodes[1].cut(false)
+			synctest.Wait()
+		}
+		close(read)
+		synctest.Wait()
+		if got := without(s.all(), "flush"); got[len(got)-1] != "job a 2" {
+			t.Errorf("told %q, and the newest is state 2", got)
 		}
 	})
 }

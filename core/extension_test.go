@@ -335,23 +335,26 @@ func TestPublishersAgree(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		hub := withJobs(t, core.Config{})
 		var streams []*stream
-		for i := range 20 {
+		for i := range 200 {
 			streams = append(streams, listenJobs(t, hub, fmt.Sprint(i), jobFilter("a")))
 		}
-		var all sync.WaitGroup
-		for p := range 4 {
-			all.Go(func() {
-				for i := range 50 {
-					publish(t, hub, job("a", 100*p+i))
-				}
-			})
-		}
-		all.Wait()
-		synctest.Wait()
 		last := func(s *stream) string { steps := without(s.all(), "flush"); return steps[len(steps)-1] }
-		for _, s := range streams {
-			if last(s) != last(streams[0]) {
-				t.Errorf("stream %s ends with %q, another one with %q", s.id, last(s), last(streams[0]))
+		for round := range 20 {
+			var all sync.WaitGroup
+			together := make(chan struct{})
+			for p := range 2 {
+				all.Go(func() {
+					<-together
+					publish(t, hub, job("a", 2*round+p))
+				})
+			}
+			close(together)
+			all.Wait()
+			synctest.Wait()
+			for _, s := range streams {
+				if last(s) != last(streams[0]) {
+					t.Fatalf("stream %s ends with %q, another one with %q", s.id, last(s), last(streams[0]))
+				}
 			}
 		}
 	})
