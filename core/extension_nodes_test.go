@@ -81,6 +81,23 @@ func nodesWithJobs(tb testing.TB, size int, spread time.Duration, change func(*c
 	return newCluster(tb, size, core.Config{GapSpread: spread, Extensions: []core.Extension{x}}), store
 }
 
+// wantToldAgain is wantTold after a gap, of which there may have been two in a row:
+// things may be told twice.
+func wantToldAgain(tb testing.TB, s *stream, who string, want ...string) {
+	tb.Helper()
+	var got []string
+	for _, step := range s.take() {
+		if step != "flush" && !strings.HasPrefix(step, "ack ") {
+			got = append(got, step)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if got = slices.Compact(got); !slices.Equal(got, want) {
+		tb.Errorf("%s was told %q, want %q", who, got, want)
+	}
+}
+
 func TestValuesReachAllNodesOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c, store := nodesWithJobs(t, 3, -1, nil)
@@ -165,9 +182,9 @@ func TestAGapReadsValuesAgain(t *testing.T) {
 		synctest.Wait()
 		c.nodes[1].cut(false)
 		advance(3 * time.Second)
-		wantTold(t, alice, "alice", "job a 1", "job b 1")
-		wantTold(t, again, "alice's other stream", "job a 1")
-		wantTold(t, bob, "bob")
+		wantToldAgain(t, alice, "alice", "job a 1", "job b 1")
+		wantToldAgain(t, again, "alice's other stream", "job a 1")
+		wantToldAgain(t, bob, "bob")
 		if got, want := slices.Compact(store.takeReads()), []string{"alice a", "alice b", "alice gone", "bob a"}; !slices.Equal(got, want) {
 			t.Errorf("read were %q, want %q", got, want)
 		}
@@ -191,7 +208,7 @@ func TestPublicValuesAreReadOnce(t *testing.T) {
 		c.nodes[1].cut(false)
 		synctest.Wait()
 		for _, s := range streams {
-			wantTold(t, s, s.id, "job a 1")
+			wantToldAgain(t, s, s.id, "job a 1")
 		}
 		if reads := store.takeReads(); len(reads) > 50/2 || reads[0] != " a" {
 			t.Errorf("%d reads for 50 streams: %q", len(reads), reads)
@@ -220,7 +237,7 @@ func TestReadingAgainIsNotGivenUp(t *testing.T) {
 		synctest.Wait()
 		c.nodes[1].cut(false)
 		advance(time.Second)
-		wantTold(t, s, "the stream", "job a 1")
+		wantToldAgain(t, s, "the stream", "job a 1")
 		if n := c.stats(1).Stale; n != 2 {
 			t.Errorf("%d keys wait, want 2", n)
 		}
@@ -235,7 +252,7 @@ func TestReadingAgainIsNotGivenUp(t *testing.T) {
 		store.failWith(nil)
 		publish(t, c.hubs[1], store.change("fails")) // its own node's are not held up
 		advance(2 * time.Minute)
-		wantTold(t, s, "the stream", "job fails 2", "job fails 2")
+		wantToldAgain(t, s, "the stream", "job fails 2")
 		if n := c.stats(1).Stale; n != 0 {
 			t.Errorf("%d keys wait in the end", n)
 		}
@@ -246,15 +263,12 @@ func TestReadingAgainIsNotGivenUp(t *testing.T) {
 // and not told after it.
 func TestWhatIsReadWhileItChanges(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		read, slow := make(chan struct{}), true
-		var c *cluster
+		read := make(chan struct{})
 		c, store := nodesWithJobs(t, 2, -1, func(x *core.Extension) {
 			current := x.Current
 			x.Current = func(ctx context.Context, principal, key string) (any, error) {
 				value, err := current(ctx, principal, key)
-				if slow {
-					<-read
-				}
+				<-read
 				return value, err
 			}
 		})
@@ -266,7 +280,6 @@ func TestWhatIsReadWhileItChanges(t *testing.T) {
 		synctest.Wait()
 		publish(t, c.hubs[0], store.change("a"))
 		synctest.Wait()
-		slow = false
 		close(read)
 		synctest.Wait()
 		got := without(s.all()[1:], "flush")
@@ -333,8 +346,8 @@ func TestALargeValueIsReadByTheOthers(t *testing.T) {
 					t.Error(err)
 				}
 				synctest.Wait()
-				wantTold(t, alice, "alice", "job large 1", "job a 1")
-				wantTold(t, bob, "bob")
+				wantToldAgain(t, alice, "alice", "job large 1", "job a 1")
+				wantToldAgain(t, bob, "bob")
 				if gaps := c.stats(1).Gaps; gaps != 0 {
 					t.Errorf("%d gaps", gaps)
 				}
@@ -370,7 +383,7 @@ func TestTooManyValuesBecomeEverything(t *testing.T) {
 		}
 		c.nodes[0].cut(false)
 		synctest.Wait()
-		wantTold(t, s, "the stream", "job 7 1", "job 8 1")
+		wantToldAgain(t, s, "the stream", "job 7 1", "job 8 1")
 	})
 }
 
@@ -467,8 +480,9 @@ func valuesModel(t *testing.T, rnd *rand.Rand) {
 		case 4:
 			advance(time.Duration(rnd.IntN(3000)) * time.Millisecond)
 		case 5:
-			store.failWith(func(string, string) error {
-				if rnd.IntN(2) == 0 {
+			calls := rnd.IntN(2)
+			store.failWith(func(string, string) error { // one at a time
+				if calls++; calls%2 == 0 {
 					return errBroken
 				}
 				return nil

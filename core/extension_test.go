@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -437,14 +438,14 @@ func TestKeysAreCheckedAgain(t *testing.T) {
 	for name, recheck := range map[string]func(context.Context) error{"with the grant": func(context.Context) error { return nil }, "alone": nil} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				allowed := true
+				var revoked atomic.Bool
 				hub := withJobs(t, core.Config{
 					KeepAlive: time.Second,
 					Authorizer: core.AuthorizerFunc(func(context.Context, string, core.Filter) (core.Grant, error) {
 						return core.Grant{Recheck: recheck}, nil
 					}),
 					Extensions: []core.Extension{{Family: jobs, Recheck: true, Authorize: func(_ context.Context, principal string, keys []string) error {
-						if !allowed || principal != "alice" || !slices.Equal(keys, []string{"a"}) {
+						if revoked.Load() || principal != "alice" || !slices.Equal(keys, []string{"a"}) {
 							return errBroken
 						}
 						return nil
@@ -453,7 +454,7 @@ func TestKeysAreCheckedAgain(t *testing.T) {
 				s := listenJobs(t, hub, "1", jobFilter("a"), principal("alice"))
 				lists := listen(t, hub, "2", allLists, principal("alice"))
 				advance(3 * time.Second)
-				allowed = false
+				revoked.Store(true)
 				advance(time.Second)
 				publish(t, hub, job("a", 1))
 				end := s.wait()
