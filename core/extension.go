@@ -242,7 +242,8 @@ func checkCapabilities(families []*family, requested Filter, capabilities json.R
 		data = appendString(data, name)
 		data = append(data, ":{}"...)
 	}
-	e.Data = append(data, "}}}"...)
+	data = append(data, "}}}"...)
+	e.Data = data
 	return e
 }
 
@@ -265,7 +266,7 @@ func (h *Hub) authorizeKeys(ctx context.Context, grant *Grant, o Opening) error 
 		err := h.hook("Extension.Authorize", func() error { return ask(ctx) })
 		if err != nil {
 			if !errors.Is(err, errHookPanicked) {
-				err = &refusedKeys{err}
+				err = &keysRefusedError{err}
 			}
 			return h.refusedBy(err, CodeInvalidRequest, RefusedAuth, "not allowed")
 		}
@@ -284,13 +285,13 @@ func (h *Hub) authorizeKeys(ctx context.Context, grant *Grant, o Opening) error 
 	return nil
 }
 
-// refusedKeys keeps what a hook says of keys from whoever would answer with it: a
+// keysRefusedError keeps what a hook says of keys from whoever would answer with it: a
 // code, a message or a status of its own would tell a foreign key from an unknown
 // one.
-type refusedKeys struct{ err error }
+type keysRefusedError struct{ err error }
 
-func (r *refusedKeys) Error() string        { return r.err.Error() }
-func (r *refusedKeys) Is(target error) bool { return errors.Is(r.err, target) }
+func (r *keysRefusedError) Error() string        { return r.err.Error() }
+func (r *keysRefusedError) Is(target error) bool { return errors.Is(r.err, target) }
 
 // advertise adds the families' capabilities to the protocol's ServerCapabilities.
 func (h *Hub) advertise(capabilities map[string]any) {

@@ -321,6 +321,7 @@ func TestWhatIsMissedWhileItIsRead(t *testing.T) {
 // TestALargeValueIsReadByTheOthers: a payload that the broker or the nodes do not
 // take goes without, and is read again. It is no change of everything.
 func TestALargeValueIsReadByTheOthers(t *testing.T) {
+	t.Parallel()
 	for name, limit := range map[string]int{"broker": 2000, "nodes": 2 << 20} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

@@ -435,6 +435,7 @@ func TestKeysAreAuthorizedForTheGrant(t *testing.T) {
 // TestKeysAreCheckedAgain: together with the grant where that is re-checked, and
 // by themselves where it is not.
 func TestKeysAreCheckedAgain(t *testing.T) {
+	t.Parallel()
 	for name, recheck := range map[string]func(context.Context) error{"with the grant": func(context.Context) error { return nil }, "alone": nil} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
