@@ -641,3 +641,30 @@ func TestObserverOfValues(t *testing.T) {
 		}
 	})
 }
+
+// valuelessTap fails the test where it is told of a value.
+type valuelessTap struct {
+	t    *testing.T
+	told int
+}
+
+func (v *valuelessTap) Missed() {}
+func (v *valuelessTap) Published(_ context.Context, _ core.Audience, changes []core.Change) {
+	v.told++
+	if !slices.Equal(changes, []core.Change{core.ToolsListChanged()}) {
+		v.t.Errorf("the tap is told of %+v", changes)
+	}
+}
+
+// TestTheTapIsToldOfNoValues: who is behind it was not asked whether they may see
+// them.
+func TestTheTapIsToldOfNoValues(t *testing.T) {
+	t.Parallel()
+	tap := &valuelessTap{t: t}
+	hub := withJobs(t, core.Config{Tap: tap})
+	publish(t, hub, job("a", 1), core.ToolsListChanged(), job("a", 2))
+	publish(t, hub, job("a", 3))
+	if tap.told != 1 {
+		t.Errorf("the tap was called %d times, want once", tap.told)
+	}
+}

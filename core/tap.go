@@ -3,11 +3,15 @@
 
 package core
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // Tap is told of everything that is published on a hub, here or on another node,
 // whether or not anybody is subscribed to it. A bridge to an MCP server passes it
-// on to that server's own clients, who speak an older revision.
+// on to that server's own clients, who speak an older revision. It is not told of
+// the values of extensions, which are for those who may listen to their keys.
 //
 // Its methods are called from many goroutines and hold up the publisher: they should
 // be quick, and must not wait for a client.
@@ -23,7 +27,13 @@ type Tap interface {
 
 // tell tells the tap of changes.
 func (h *Hub) tell(ctx context.Context, to Audience, changes []Change) {
-	if h.config.Tap != nil && len(changes) > 0 {
+	if h.config.Tap == nil {
+		return
+	}
+	if isValue := func(c Change) bool { return c.Kind == KindExtension }; slices.ContainsFunc(changes, isValue) {
+		changes = slices.DeleteFunc(slices.Clone(changes), isValue)
+	}
+	if len(changes) > 0 {
 		_ = h.guard("Tap.Published", func() error { h.config.Tap.Published(ctx, to, changes); return nil })
 	}
 }
