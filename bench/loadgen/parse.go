@@ -38,7 +38,10 @@ const (
 	msgEnd            // a result or an error: the stream is over
 )
 
-var errMalformed = errors.New("loadgen: the answer is malformed, or has an overlong line")
+var (
+	errMalformed = errors.New("loadgen: the answer is malformed, or has an overlong line")
+	errNoStream  = errors.New("loadgen: the answer is not text/event-stream")
+)
 
 // reader is the parse state of one answer.
 type reader struct {
@@ -159,7 +162,7 @@ func checkHeader(head string) (chunked bool, err error) {
 		}
 	}
 	if !events {
-		return false, errors.New("loadgen: the answer is not text/event-stream")
+		return false, errNoStream
 	}
 	return chunked, nil
 }

@@ -5,26 +5,25 @@ package server
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 )
 
 type bareNetHTTP struct {
-	server http.Server
-	mu     sync.Mutex
-	wakes  map[chan struct{}]struct{}
+	mu    sync.Mutex
+	wakes map[chan struct{}]struct{}
 }
 
-func newBareNetHTTP() *bareNetHTTP {
+func newBareNetHTTP() endpoint {
 	b := &bareNetHTTP{wakes: map[chan struct{}]struct{}{}}
-	b.server.Handler = b
-	return b
+	return endpoint{handler: b, publish: b.publish, streams: b.streams}
 }
-
-func (b *bareNetHTTP) serve(l net.Listener) error { return b.server.Serve(l) }
 
 func (b *bareNetHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Mcp-Method") == "tools/list" {
+		otherMethods(w, r)
+		return
+	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil {
 		http.Error(w, "unreadable", http.StatusBadRequest)
@@ -69,7 +68,10 @@ func (b *bareNetHTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (b *bareNetHTTP) publish(context.Context) error {
+func (b *bareNetHTTP) publish(_ context.Context, c change) error {
+	if c.kind != toolsChange {
+		return errKind
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for wake := range b.wakes {
@@ -86,5 +88,3 @@ func (b *bareNetHTTP) streams() int {
 	defer b.mu.Unlock()
 	return len(b.wakes)
 }
-
-func (b *bareNetHTTP) close(context.Context) error { return b.server.Close() }

@@ -137,7 +137,10 @@ func (b *bareWrite) drop(fd int) {
 	_ = syscall.Close(fd) // it leaves the epoll set too
 }
 
-func (b *bareWrite) publish(context.Context) error {
+func (b *bareWrite) publish(_ context.Context, c change) error {
+	if c.kind != toolsChange {
+		return errKind
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for fd, id := range b.open {

@@ -1,50 +1,73 @@
 package server
 
-// This file makes a row a process: two listeners, the admin requests, and an orderly end.
+// This file makes a row a process: two listeners and an orderly end.
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/mcplisten/mcplisten/bench/internal/openfiles"
+	"github.com/mcplisten/mcplisten/core"
 )
 
 // row is one server under test.
 type row interface {
-	serve(l net.Listener) error        // until close
-	publish(ctx context.Context) error // one tools change to all streams
+	serve(l net.Listener) error // until close
+	publish(ctx context.Context, c change) error
 	streams() int
 	close(ctx context.Context) error
 }
 
 func newRow(name string, streams int) (row, error) {
-	switch name {
-	case Mcplisten:
-		return newMcplisten(streams)
-	case BareNetHTTP:
-		return newBareNetHTTP(), nil
-	case BareWrite:
+	base, transport, err := Split(name)
+	if err != nil {
+		return nil, err
+	}
+	if base == BareWrite {
 		return newBareWrite()
 	}
-	return nil, fmt.Errorf("server: no row %q: want one of %q", name, Rows())
+	var e endpoint
+	config := core.Config{MaxStreams: streams + 1} // one more for a client of another kind
+	switch base {
+	case BareNetHTTP:
+		e = newBareNetHTTP()
+	case Mcplisten:
+		e, err = newMcplisten(onNetHTTP, config)
+	case McplistenChi:
+		e, err = newMcplisten(onChi, config)
+	case McplistenEcho:
+		e, err = newMcplisten(onEcho, config)
+	case McplistenGin:
+		e, err = newMcplisten(onGin, config)
+	case McplistenOTel:
+		e, err = newMcplistenOTel(config)
+	case GoSDK:
+		e = newGoSDK()
+	case MCPGo:
+		e = newMCPGo()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newHTTPRow(e, transport)
 }
 
 // Main serves one row until a signal, or with -until-eof the end of its input. Its first two lines of output say where it
 // listens: "listening on URL" and "admin on URL".
 func Main(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	flags := flag.NewFlagSet("server", flag.ContinueOnError)
-	name := flags.String("row", Mcplisten, "what to serve: mcplisten, bare-nethttp or bare-write")
+	name := flags.String("row", Mcplisten, "what to serve: "+strings.Join(Rows(), ", ")+"; with "+OverTLS+" or "+OverHTTP2+" appended, over that")
 	streams := flags.Int("n", 10000, "streams to expect")
+	sendBuffer := flags.Int("sndbuf", 0, "send buffer of each connection in bytes, if not the kernel's own choice")
 	untilEOF := flags.Bool("until-eof", false, "end when standard input does")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -72,11 +95,19 @@ func Main(ctx context.Context, args []string, in io.Reader, out io.Writer) error
 	if err != nil {
 		return errors.Join(fmt.Errorf("server: %w", err), listener.Close())
 	}
+	scheme := "http"
+	if strings.Contains(*name, "+") {
+		scheme = "https"
+	}
+	where := fmt.Sprintf("listening on %s://%s%s\nadmin on http://%s\n", scheme, listener.Addr(), path, adminListener.Addr())
+	if *sendBuffer > 0 {
+		listener = smallBuffers{listener, *sendBuffer}
+	}
 	admin := &http.Server{Handler: adminHandler(r), ReadHeaderTimeout: time.Minute}
 	ended := make(chan error, 2)
 	go func() { ended <- r.serve(listener) }()
 	go func() { ended <- admin.Serve(adminListener) }()
-	_, err = fmt.Fprintf(out, "listening on http://%s/mcp\nadmin on http://%s\n", listener.Addr(), adminListener.Addr())
+	_, err = io.WriteString(out, where)
 	running := 2
 	if err == nil {
 		select {
@@ -95,35 +126,4 @@ func Main(ctx context.Context, args []string, in io.Reader, out io.Writer) error
 		}
 	}
 	return err
-}
-
-func adminHandler(r row) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /publish", func(w http.ResponseWriter, req *http.Request) {
-		if kind := req.URL.Query().Get("kind"); kind != "tools" {
-			http.Error(w, "the kind must be tools", http.StatusBadRequest)
-			return
-		}
-		if err := r.publish(req.Context()); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		w.WriteHeader(http.StatusNoContent)
-	})
-	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, req *http.Request) {
-		query := req.URL.Query()
-		var streams func() int
-		if query.Get("streams") == "1" {
-			streams = r.streams
-		}
-		s, err := measure(streams, query.Get("gc") == "1")
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(s) // a client that went needs no answer
-	})
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	return mux
 }

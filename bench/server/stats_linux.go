@@ -32,7 +32,8 @@ func measure(streams func() int, gc bool) (Stats, error) {
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	s.HeapBytes, s.StackBytes, s.AllocBytes = int64(m.HeapAlloc), int64(m.StackInuse), int64(m.TotalAlloc)
+	s.HeapBytes, s.StackBytes = int64(m.HeapAlloc), int64(m.StackInuse)
+	s.AllocBytes, s.Allocs = int64(m.TotalAlloc), int64(m.Mallocs)
 	s.Goroutines = runtime.NumGoroutine()
 	var err error
 	s.RSSBytes, err = resident()

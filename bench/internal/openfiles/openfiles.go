@@ -6,11 +6,21 @@ package openfiles
 
 import (
 	"fmt"
+	"math"
 	"syscall"
 )
 
 // Spare is how many descriptors a process of this module needs beside its streams.
 const Spare = 100
+
+// Most returns how many streams one process can hold.
+func Most() (int, error) {
+	var lim syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil {
+		return 0, fmt.Errorf("openfiles: reading the limit: %w", err)
+	}
+	return int(min(lim.Max, math.MaxInt32)) - Spare, nil
+}
 
 // Raise lifts the soft limit of open files to the hard one, and fails if streams do not fit under that.
 func Raise(streams int) error {

@@ -1,6 +1,6 @@
 package main
 
-// This file runs the two processes of a row, and sees to it that they end: with the context, by their own process ids, and by
+// This file runs the processes of a row, and sees to it that they end: with the context, by their own process ids, and by
 // themselves when this process is gone, since their standard input ends with it.
 
 import (
@@ -18,7 +18,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mcplisten/mcplisten/bench/loadgen"
 	"github.com/mcplisten/mcplisten/bench/server"
 )
 
@@ -32,7 +31,7 @@ type process struct {
 func start(ctx context.Context, args ...string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("footprint: finding this program: %w", err)
+		return nil, fmt.Errorf("compare: finding this program: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Stderr = os.Stderr
@@ -40,14 +39,14 @@ func start(ctx context.Context, args ...string) (*process, error) {
 	cmd.WaitDelay = 5 * time.Second // then it is killed
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("footprint: %w", err)
+		return nil, fmt.Errorf("compare: %w", err)
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("footprint: %w", err)
+		return nil, fmt.Errorf("compare: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("footprint: starting %q: %w", args[0], err)
+		return nil, fmt.Errorf("compare: starting %q: %w", args[0], err)
 	}
 	return &process{cmd: cmd, in: in, out: bufio.NewReader(out)}, nil
 }
@@ -61,7 +60,7 @@ func (p *process) wait() error {
 	defer kill.Stop()
 	_, _ = io.Copy(io.Discard, p.out) // what it still says is of no interest; its exit status is
 	if err := p.cmd.Wait(); err != nil {
-		return fmt.Errorf("footprint: %s: %w", p.cmd.Args[1], err)
+		return fmt.Errorf("compare: %s: %w", p.cmd.Args[1], err)
 	}
 	return nil
 }
@@ -74,8 +73,8 @@ type subject struct {
 	http  *http.Client
 }
 
-func startServer(ctx context.Context, row string, streams int) (*subject, error) {
-	p, err := start(ctx, "server", "-row", row, "-n", strconv.Itoa(streams), "-until-eof")
+func startServer(ctx context.Context, row string, streams, sendBuffer int) (*subject, error) {
+	p, err := start(ctx, "server", "-row", row, "-n", strconv.Itoa(streams), "-sndbuf", strconv.Itoa(sendBuffer), "-until-eof")
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +87,7 @@ func startServer(ctx context.Context, row string, streams int) (*subject, error)
 		line, err := p.out.ReadString('\n')
 		if err != nil {
 			p.end()
-			return nil, errors.Join(fmt.Errorf("footprint: the %s server did not start: %w", row, err), p.wait())
+			return nil, errors.Join(fmt.Errorf("compare: the %s server did not start: %w", row, err), p.wait())
 		}
 		line = strings.TrimSpace(line)
 		if u, ok := strings.CutPrefix(line, "listening on "); ok {
@@ -111,58 +110,49 @@ func (s *subject) stats(ctx context.Context, query string) (server.Stats, error)
 	var st server.Stats
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.admin+"/stats"+query, nil)
 	if err != nil {
-		return st, fmt.Errorf("footprint: %w", err)
+		return st, fmt.Errorf("compare: %w", err)
 	}
 	res, err := s.http.Do(req)
 	if err != nil {
-		return st, fmt.Errorf("footprint: %w", err)
+		return st, fmt.Errorf("compare: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }() // only read from
 	if res.StatusCode != http.StatusOK {
-		return st, fmt.Errorf("footprint: the server's figures: %s", res.Status)
+		return st, fmt.Errorf("compare: the server's figures: %s", res.Status)
 	}
 	if err := json.NewDecoder(res.Body).Decode(&st); err != nil {
-		return st, fmt.Errorf("footprint: the server's figures: %w", err)
+		return st, fmt.Errorf("compare: the server's figures: %w", err)
 	}
 	return st, nil
 }
 
-// load is one row's load generator process.
+// publishURL is the trigger of a load generator.
+func (s *subject) publishURL(kind, uri string) string {
+	return s.admin + "/publish?kind=" + kind + "&uri=" + uri
+}
+
+// load is one load generator process.
 type load struct{ *process }
 
-func startLoad(ctx context.Context, s *subject, streams int) (*load, error) {
-	p, err := start(ctx, "loadgen", "-url", s.url, "-trigger", s.admin+"/publish?kind=tools", "-n", strconv.Itoa(streams))
+func startLoad(ctx context.Context, s *subject, streams int, args ...string) (*load, error) {
+	p, err := start(ctx, append([]string{"loadgen", "-url", s.url, "-n", strconv.Itoa(streams), "-insecure"}, args...)...)
 	if err != nil {
 		return nil, err
 	}
 	return &load{p}, nil
 }
 
-func (l *load) command(name string, answer any) error {
-	if _, err := io.WriteString(l.in, name+"\n"); err != nil {
-		return fmt.Errorf("footprint: the load generator: %w", err)
+// ask gives the load generator a command and returns its answer.
+func ask[T any](l *load, command string) (answer T, err error) {
+	if _, err := io.WriteString(l.in, command+"\n"); err != nil {
+		return answer, fmt.Errorf("compare: the load generator: %w", err)
 	}
 	line, err := l.out.ReadBytes('\n')
 	if err != nil {
-		return fmt.Errorf("footprint: the load generator has ended: %w", err)
+		return answer, fmt.Errorf("compare: the load generator has ended: %w", err)
 	}
-	if err := json.Unmarshal(line, answer); err != nil {
-		return fmt.Errorf("footprint: the load generator: %w", err)
+	if err := json.Unmarshal(line, &answer); err != nil {
+		return answer, fmt.Errorf("compare: the load generator: %w", err)
 	}
-	return nil
-}
-
-func (l *load) open() (o loadgen.Opened, err error) {
-	err = l.command("open", &o)
-	return o, err
-}
-
-func (l *load) publish() (d loadgen.Delivered, err error) {
-	err = l.command("publish", &d)
-	return d, err
-}
-
-func (l *load) hangup() error {
-	var none any
-	return l.command("hangup", &none)
+	return answer, nil
 }

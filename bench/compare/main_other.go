@@ -10,6 +10,6 @@ import (
 )
 
 func main() {
-	fmt.Fprintln(os.Stderr, "footprint: this benchmark needs Linux")
+	fmt.Fprintln(os.Stderr, "compare: this benchmark needs Linux")
 	os.Exit(1)
 }
