@@ -45,6 +45,7 @@ type options struct {
 	besideRounds              int
 	besideTime                time.Duration
 	stalledPublishes          int
+	stalledQuiet              time.Duration // silence after which nothing more is expected
 }
 
 // full are the defaults, but for the sizes.
@@ -56,7 +57,7 @@ func full() options {
 		burstStreams:  1000, burstRounds: 3,
 		beside: 10_000, uriRounds: 5, uriPublishes: 100,
 		besideRounds: 5, besideTime: 1500 * time.Millisecond,
-		stalledPublishes: 60_000,
+		stalledPublishes: 60_000, stalledQuiet: 3 * time.Second,
 	}
 }
 
@@ -69,7 +70,7 @@ func quick() options {
 	o.burstStreams, o.burstRounds = 100, 1
 	o.beside, o.uriRounds, o.uriPublishes = 100, 1, 10
 	o.besideRounds, o.besideTime = 1, 100*time.Millisecond
-	o.stalledPublishes = 2000
+	o.stalledPublishes, o.stalledQuiet = 2000, time.Second
 	return o
 }
 

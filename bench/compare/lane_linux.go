@@ -172,14 +172,13 @@ func (l *lane) hangup(ctx context.Context, which *load, left int) error {
 	if _, err := ask[any](which, "hangup"); err != nil {
 		return err
 	}
-	const tries = 600
 	var now server.Stats
-	for range tries {
+	for began, step := time.Now(), 5*time.Millisecond; time.Since(began) < time.Minute; step = min(2*step, 100*time.Millisecond) {
 		var err error
 		if now, err = l.server.stats(ctx, counts); err != nil || now.Streams <= left {
 			return err
 		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
+		if err := pause(ctx, step); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ func start(ctx context.Context, args ...string) (*process, error) {
 		return nil, fmt.Errorf("compare: finding this program: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = &firstWords{left: 1000}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second // then it is killed
 	in, err := cmd.StdinPipe()
@@ -49,6 +49,22 @@ func start(ctx context.Context, args ...string) (*process, error) {
 		return nil, fmt.Errorf("compare: starting %q: %w", args[0], err)
 	}
 	return &process{cmd: cmd, in: in, out: bufio.NewReader(out)}, nil
+}
+
+// firstWords passes on to standard error what a process says first: one of the rows logs a line for each message that it cannot
+// send.
+type firstWords struct{ left int }
+
+// Write never fails.
+func (f *firstWords) Write(p []byte) (int, error) {
+	if f.left > 0 {
+		n := min(len(p), f.left)
+		_, _ = os.Stderr.Write(p[:n]) // there is nowhere to say that it failed
+		if f.left -= n; f.left == 0 {
+			_, _ = os.Stderr.WriteString("… (the rest of what this process says is left out)\n")
+		}
+	}
+	return len(p), nil
 }
 
 // end asks the process to end, by closing its input.

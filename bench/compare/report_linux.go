@@ -96,7 +96,7 @@ func (p *page) size(s *sized) {
 	case server.OverHTTP2:
 		p.line("## %d streams over HTTP/2", s.streams)
 		p.line("")
-		p.line("HTTP/2 over TLS 1.3, as many streams on a connection as the server allows (250), with a load generator of its own: times" +
+		p.line("HTTP/2 over TLS 1.3, 100 streams on each connection, with a load generator of its own: times" +
 			" compare with each other and with nothing above.")
 	default:
 		p.line("## %d streams", s.streams)

@@ -31,7 +31,7 @@ func (e *experiment) stalledReaders(ctx context.Context, rows []string) ([]stall
 	ls := e.lanes("stalled reader", rows, "", stalledStreams)
 	var all []stalledReader
 	err := ls.each(ctx, 0, func(l *lane) error {
-		f, err := l.stalledReader(ctx, e.stalledPublishes)
+		f, err := l.stalledReader(ctx, e.stalledPublishes, e.stalledQuiet)
 		if err != nil {
 			return err
 		}
@@ -42,9 +42,9 @@ func (e *experiment) stalledReaders(ctx context.Context, rows []string) ([]stall
 	return all, err
 }
 
-func (l *lane) stalledReader(ctx context.Context, publishes int) (f stalledReader, err error) {
+func (l *lane) stalledReader(ctx context.Context, publishes int, quiet time.Duration) (f stalledReader, err error) {
 	f.row = l.row
-	if err = l.start(ctx, stalledBuffer, "-stall", "1", "-quiet", "3s"); err != nil {
+	if err = l.start(ctx, stalledBuffer, "-stall", "1", "-quiet", quiet.String()); err != nil {
 		return f, err
 	}
 	if _, _, err = l.open(ctx); err != nil {
@@ -63,8 +63,9 @@ func (l *lane) stalledReader(ctx context.Context, publishes int) (f stalledReade
 		err error
 	}
 	done := make(chan answer, 1)
+	load := l.load
 	go func() {
-		b, err := ask[loadgen.Burst](l.load, "burst count="+strconv.Itoa(publishes)+"&each="+strconv.Itoa(stalledLot)+"&pause="+stalledPause.String())
+		b, err := ask[loadgen.Burst](load, "burst count="+strconv.Itoa(publishes)+"&each="+strconv.Itoa(stalledLot)+"&pause="+stalledPause.String())
 		done <- answer{b, err}
 	}()
 	var b answer
@@ -75,9 +76,9 @@ func (l *lane) stalledReader(ctx context.Context, publishes int) (f stalledReade
 		case <-time.After(100 * time.Millisecond):
 			now, err := l.server.stats(ctx, times)
 			if err != nil {
-				_ = l.stop() // the answer that is awaited ends with it
+				kill := load.cmd.Process.Kill() // the answer that is awaited ends with it
 				<-done
-				return f, err
+				return f, errors.Join(err, kill)
 			}
 			f.peak = max(f.peak, float64(now.RSSBytes-before.RSSBytes))
 		}

@@ -5,6 +5,7 @@ package loadgen
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -199,5 +200,226 @@ func TestSourceAddresses(t *testing.T) {
 	}
 	if _, err := sourceAddresses(false, 200_000); err == nil {
 		t.Error("200,000 streams to another machine: no error")
+	}
+}
+
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	f := &fakeServer{say: func(id string) string {
+		if id == "s-0000003" {
+			return ": silence\n\n"
+		}
+		return event("tools/list_changed", id) + event("tools/list_changed", id)
+	}}
+	f.peers = map[string]int{}
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	c, err := New(Config{URL: s.URL + "/mcp", Trigger: s.URL + "/publish", Streams: 5, Stall: 1, Quiet: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if o := c.Open(t.Context()); o.Streams != 5 || o.Error != "" {
+		t.Fatalf("opened: %+v", o)
+	}
+	// The last stream is stalled: it is open, and no part of what was received.
+	b := c.Burst(t.Context(), "")
+	if b.Streams != 4 || b.Notifications != 6 || b.Fewest != 0 || b.Median != 2 || b.Most != 2 || b.Stale != 1 || b.Error != "" {
+		t.Errorf("got %+v", b)
+	}
+	if b.LastMS <= 0 || b.CallsMS <= 0 || b.LongestMS <= 0 {
+		t.Errorf("times are missing: %+v", b)
+	}
+	if w := c.Watch(t.Context(), 10*time.Millisecond); w.Streams != 4 || w.Notifications != 0 || w.Stale != 4 {
+		t.Errorf("watched in silence: %+v", w)
+	}
+	r := c.Repeat(t.Context(), 3, "")
+	if r.Lost != 1 || len(r.LastMS) != 0 {
+		t.Errorf("a publish that one stream does not get, repeated: %+v", r)
+	}
+}
+
+// A trigger of this module says when it published, and times count from then.
+func TestTimesCountFromThePublish(t *testing.T) {
+	t.Parallel()
+	f := &fakeServer{say: func(id string) string { return event("tools/list_changed", id) }}
+	f.peers = map[string]int{}
+	var query string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.ServeHTTP(w, r)
+		if r.URL.Path == "/publish" {
+			query = r.URL.RawQuery
+			ago := time.Now().Add(-time.Hour).UnixNano()
+			_, _ = fmt.Fprintf(w, `{"began_ns":%d,"last_began_ns":%d,"ended_ns":%d,"longest_ns":2000000,"calls_ns":3000000}`, ago, ago, ago)
+		}
+	}))
+	t.Cleanup(s.Close)
+	c, err := New(Config{URL: s.URL + "/mcp", Trigger: s.URL + "/publish?a=1", Streams: 2, Quiet: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	c.Open(t.Context())
+	const hour = 3_600_000
+	if d := c.Publish(t.Context(), "b=2"); d.Got != 2 || d.MedianMS < hour || d.LastMS > 2*hour || d.CallerMS != 3 || query != "a=1&b=2" {
+		t.Errorf("published with %q: %+v", query, d)
+	}
+	if b := c.Burst(t.Context(), ""); b.Stale != 0 || b.LastMS < hour || b.LongestMS != 2 || b.CallsMS != 3 {
+		t.Errorf("burst: %+v", b)
+	}
+}
+
+// A server that is met as a stranger: what the streams ask for is up to the flags, and there may be several servers.
+func TestAsksAsTold(t *testing.T) {
+	t.Parallel()
+	type asked struct{ host, token, filter string }
+	var mu sync.Mutex
+	got := map[asked]int{}
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var request struct {
+			ID     string
+			Params struct{ Notifications json.RawMessage }
+		}
+		if err := json.NewDecoder(r.Body).Decode(&request); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		got[asked{r.Host, r.Header.Get("Authorization"), string(request.Params.Notifications)}]++
+		mu.Unlock()
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = fmt.Fprint(w, event("subscriptions/acknowledged", request.ID))
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	a, b := httptest.NewServer(handler), httptest.NewServer(handler)
+	t.Cleanup(a.Close)
+	t.Cleanup(b.Close)
+	commands := strings.NewReader("open\nwatch 1ms\nhangup\nquit\nno command\n")
+	var out strings.Builder
+	err := Main(t.Context(), []string{
+		"-url", a.URL + "," + b.URL, "-n", "4", "-header", "Authorization: Bearer x", "-filter", `{"resourceSubscriptions":["file:///{n}"]}`,
+	}, commands, &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[asked]int{}
+	for i, s := range []*httptest.Server{a, b, a, b} {
+		want[asked{strings.TrimPrefix(s.URL, "http://"), "Bearer x", fmt.Sprintf(`{"resourceSubscriptions":["file:///%07d"]}`, i)}] = 1
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	answers := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(answers) != 3 || !strings.Contains(answers[0], `"streams":4,"failed":0`) || !strings.Contains(answers[1], `"notifications":0`) || answers[2] != "null" {
+		t.Errorf("answers: %q", answers)
+	}
+}
+
+func TestSecure(t *testing.T) {
+	t.Parallel()
+	for name, http2 := range map[string]bool{"TLS": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &fakeServer{say: func(id string) string { return event("tools/list_changed", id) }, peers: map[string]int{}}
+			protocols := map[string]bool{}
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				f.mu.Lock()
+				protocols[r.Proto] = true
+				f.mu.Unlock()
+				f.ServeHTTP(w, r)
+			}))
+			s.EnableHTTP2 = true
+			s.StartTLS()
+			t.Cleanup(s.Close)
+			trigger := httptest.NewServer(f)
+			t.Cleanup(trigger.Close)
+			c, err := New(Config{URL: s.URL + "/mcp", Trigger: trigger.URL + "/publish", Streams: 20, Window: 8, HTTP2: http2, Insecure: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(c.Close)
+			for round := range 2 {
+				if o := c.Open(t.Context()); o.Streams != 20 || o.Error != "" {
+					t.Fatalf("round %d: opened: %+v", round, o)
+				}
+				if d := c.Publish(t.Context(), ""); d.Got != 20 || d.Extra != 0 || d.Error != "" || d.LastMS <= 0 {
+					t.Errorf("round %d: published: %+v", round, d)
+				}
+				c.Hangup()
+				f.mu.Lock()
+				f.wakes = nil
+				f.mu.Unlock()
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if len(protocols) != 1 || protocols["HTTP/2.0"] != http2 {
+				t.Errorf("the server was spoken to by %v", protocols)
+			}
+		})
+	}
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(s.Close)
+	c, err := New(Config{URL: s.URL, Streams: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	if o := c.Open(t.Context()); o.Failed != 1 || !strings.Contains(o.Error, "certificate") {
+		t.Errorf("an unknown certificate: %+v", o)
+	}
+}
+
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Mcp-Method") != "tools/list" || r.URL.Path != "/mcp" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = fmt.Fprint(w, `{"jsonrpc":"2.0","id":"r-1","result":{"tools":[]}}`)
+	}))
+	t.Cleanup(s.Close)
+	for url, want := range map[string]string{s.URL + "/mcp": "", s.URL + "/other": "404"} {
+		c, err := New(Config{URL: url, Streams: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		a := c.Requests(t.Context(), 2, 50*time.Millisecond)
+		if want != "" {
+			if !strings.Contains(a.Error, want) || a.Requests != 0 {
+				t.Errorf("%s: got %+v, want %q", url, a, want)
+			}
+			continue
+		}
+		if a.Error != "" || a.Requests < 2 || a.PerSecond <= 0 || a.MedianMS <= 0 || a.P99MS < a.MedianMS {
+			t.Errorf("got %+v", a)
+		}
+	}
+}
+
+func TestRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]Config{
+		"no URL":          {Streams: 1},
+		"another scheme":  {URL: "ftp://127.0.0.1/", Streams: 1},
+		"two schemes":     {URL: "http://127.0.0.1:1/,https://127.0.0.1:1/", Streams: 1},
+		"no port":         {URL: "http://127.0.0.1/", Streams: 1},
+		"no streams":      {URL: "http://127.0.0.1:1/"},
+		"too many":        {URL: "http://127.0.0.1:1/", Streams: MaxStreams + 1},
+		"all but stalled": {URL: "http://127.0.0.1:1/", Streams: 1, Stall: 2},
+		"filter":          {URL: "http://127.0.0.1:1/", Streams: 1, Filter: "{"},
+		"header":          {URL: "http://127.0.0.1:1/", Streams: 1, Header: []string{"x"}},
+		"header, lines":   {URL: "http://127.0.0.1:1/", Streams: 1, Header: []string{"x: y\r\nz: 1"}},
+	} {
+		if c, err := New(cfg); err == nil {
+			c.Close()
+			t.Errorf("%s: no error", name)
+		}
+	}
+	for _, command := range []string{"x", "repeat", "repeat 0", "watch", "requests 1", "requests x 1s", "requests 1 x"} {
+		if err := Main(t.Context(), []string{"-url", "http://127.0.0.1:1/", "-n", "1"}, strings.NewReader(command+"\n"), &strings.Builder{}); err == nil {
+			t.Errorf("%q: no error", command)
+		}
 	}
 }

@@ -20,12 +20,18 @@ import (
 type secure struct {
 	requests []*request
 	config   *tls.Config
-	http2    *http.Transport // nil over HTTP/1.1
+	http2    []*http.Transport // each for so many streams; none over HTTP/1.1
 	sink     func(arrival)
 	came     chan arrival
 	running  sync.WaitGroup
 	cancels  []context.CancelFunc // of each stream
+
+	mu    sync.Mutex
+	conns []net.Conn // of HTTP/2: a transport keeps those that have been in use till now
 }
+
+// perConnection is how many streams share an HTTP/2 connection. A server should allow as many (RFC 9113, section 6.5.2).
+const perConnection = 100
 
 func newSecure(cfg Config, requests []*request, sink func(arrival)) *secure {
 	s := &secure{
@@ -36,13 +42,28 @@ func newSecure(cfg Config, requests []*request, sink func(arrival)) *secure {
 		cancels:  make([]context.CancelFunc, cfg.Streams),
 	}
 	if cfg.HTTP2 {
-		s.http2 = &http.Transport{TLSClientConfig: s.config, Protocols: new(http.Protocols)}
-		s.http2.Protocols.SetHTTP2(true)
+		for range (cfg.Streams + perConnection - 1) / perConnection {
+			// Without the limit, requests that begin at the same time each begin a connection.
+			t := &http.Transport{TLSClientConfig: s.config, DialContext: s.connect, MaxConnsPerHost: 1, Protocols: new(http.Protocols)}
+			t.Protocols.SetHTTP2(true)
+			s.http2 = append(s.http2, t)
+		}
 	}
 	return s
 }
 
 func (s *secure) sources() int { return 1 }
+
+func (s *secure) connect(ctx context.Context, network, address string) (net.Conn, error) {
+	var dialer net.Dialer
+	c, err := dialer.DialContext(ctx, network, address)
+	if err == nil {
+		s.mu.Lock()
+		s.conns = append(s.conns, c)
+		s.mu.Unlock()
+	}
+	return c, err
+}
 
 func (s *secure) dial(i int) error {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -57,7 +78,7 @@ func (s *secure) dial(i int) error {
 	s.running.Go(func() {
 		r := s.requests[i%len(s.requests)]
 		var err error
-		if s.http2 != nil {
+		if len(s.http2) > 0 {
 			err = s.overHTTP2(ctx, i, r, tell)
 		} else {
 			err = s.overTLS(ctx, i, r, tell)
@@ -119,7 +140,7 @@ func (s *secure) overHTTP2(ctx context.Context, i int, r *request, tell func(arr
 		return fmt.Errorf("loadgen: %w", err)
 	}
 	req.Header = r.header
-	res, err := s.http2.RoundTrip(req)
+	res, err := s.http2[i/perConnection].RoundTrip(req)
 	if err != nil {
 		return fmt.Errorf("loadgen: connecting: %w", err)
 	}
@@ -176,9 +197,12 @@ func (s *secure) settle() {
 	for len(s.came) > 0 {
 		<-s.came
 	}
-	if s.http2 != nil {
-		s.http2.CloseIdleConnections()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.conns {
+		_ = c.Close() // nobody uses it any more
 	}
+	s.conns = nil
 }
 
 func (s *secure) close() {}

@@ -1,0 +1,11 @@
+package loadgen
+
+// Nothing may be left running.
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
