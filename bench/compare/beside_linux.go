@@ -15,7 +15,7 @@ import (
 const besideConnections = 4
 
 func besideRows() []string {
-	return []string{server.BareNetHTTP, server.Mcplisten, server.McplistenChi, server.McplistenEcho, server.McplistenGin, server.GoSDK, server.MCPGo}
+	return []string{server.BareNetHTTP, server.Mcplisten, server.McplistenChi, server.McplistenEcho, server.McplistenGin, server.McplistenLean, server.GoSDK, server.MCPGo}
 }
 
 func (e *experiment) besides(ctx context.Context, rows []string) ([]besides, error) {

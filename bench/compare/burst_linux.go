@@ -14,7 +14,7 @@ import (
 const burstChanges = 100
 
 func burstRows() []string {
-	return []string{server.BareWrite, server.BareNetHTTP, server.Mcplisten, server.McplistenOTel, server.GoSDK, server.MCPGo}
+	return []string{server.BareWrite, server.BareNetHTTP, server.Mcplisten, server.McplistenLean, server.McplistenOTel, server.GoSDK, server.MCPGo}
 }
 
 func (e *experiment) bursts(ctx context.Context, rows []string) ([]bursted, error) {

@@ -14,6 +14,7 @@ import (
 
 const (
 	maxRSSKB      = 24.5
+	maxLeanKB     = 4.5
 	maxGoroutines = 2
 	// shared is how many goroutines may come with the first stream for all of them.
 	shared      = 4
@@ -36,7 +37,7 @@ type gate struct {
 }
 
 func gateKeys() []string {
-	return []string{"idle", "cpu", "last", "opens", "beside", "caller", "go-sdk", "mcp-go", "uri", "stalled"}
+	return []string{"idle", "lean", "cpu", "last", "opens", "beside", "caller", "go-sdk", "mcp-go", "uri", "stalled"}
 }
 
 // gates judges the figures.
@@ -48,7 +49,8 @@ func gates(r *results) []gate {
 	}
 	m := s.row(server.Mcplisten)
 	all := []gate{
-		idleGate(s, []string{server.Mcplisten, server.McplistenChi, server.McplistenEcho, server.McplistenGin}),
+		idleGate("idle", s, maxRSSKB, maxGoroutines, server.Mcplisten, server.McplistenChi, server.McplistenEcho, server.McplistenGin),
+		idleGate("lean", s, maxLeanKB, 1, server.McplistenLean),
 		{key: "cpu", what: "CPU per delivery" + streams, target: fmt.Sprintf("≤ %.1f × %s; 0 allocations", maxCPU, server.BareWrite)},
 		{key: "last", what: "one change, last client" + streams, target: fmt.Sprintf("≤ %.1f × %s", maxLast, server.BareWrite)},
 		{key: "opens", what: "opens per second" + streams, target: fmt.Sprintf("≥ %.1f × %s", minOpens, server.BareNetHTTP)},
@@ -59,20 +61,24 @@ func gates(r *results) []gate {
 		uriGate(r),
 		stalledGate(r),
 	}
+	judge := func(key string, met bool, figure string, args ...any) {
+		i := slices.IndexFunc(all, func(g gate) bool { return g.key == key })
+		all[i].judge(met, figure, args...)
+	}
 	if m == nil {
 		return all
 	}
 	if floor := s.row(server.BareWrite); floor != nil {
 		cpu, allocs := median(over(m.cpu, floor.cpu)), median(m.allocs)
-		all[1].judge(cpu <= maxCPU && allocs <= maxAllocs, "%.2f ×; %.3f allocations", cpu, allocs)
+		judge("cpu", cpu <= maxCPU && allocs <= maxAllocs, "%.2f ×; %.3f allocations", cpu, allocs)
 		last := median(over(m.last, floor.last))
-		all[2].judge(last <= maxLast, "%.2f ×", last)
+		judge("last", last <= maxLast, "%.2f ×", last)
 	}
 	if bare := s.row(server.BareNetHTTP); bare != nil {
 		opens := median(over(m.rates, bare.rates))
-		all[3].judge(opens >= minOpens, "%.2f ×", opens)
+		judge("opens", opens >= minOpens, "%.2f ×", opens)
 	}
-	all[5].judge(median(m.caller) <= maxCallerMS, "%.1f ms; %.1f ms at the most", median(m.caller), slices.Max(append([]float64{0}, m.caller...)))
+	judge("caller", median(m.caller) <= maxCallerMS, "%.1f ms; %.1f ms at the most", median(m.caller), slices.Max(append([]float64{0}, m.caller...)))
 	return all
 }
 
@@ -82,8 +88,9 @@ func (g *gate) judge(met bool, figure string, args ...any) {
 
 // idleGate is about streams that are idle, both since they were opened and after they have had changes written to them: writing
 // may grow a stack that nothing shrinks again. Memory repeats within a percent, so it can be checked anywhere.
-func idleGate(s *sized, rows []string) gate {
-	g := gate{key: "idle", what: "idle stream", target: fmt.Sprintf("≤ %.1f KB of resident memory, %d goroutines", maxRSSKB, maxGoroutines), met: true}
+func idleGate(key string, s *sized, limit float64, goroutines int, rows ...string) gate {
+	g := gate{key: key, what: map[string]string{"idle": "idle stream", "lean": "idle lean stream"}[key], met: true,
+		target: fmt.Sprintf("≤ %.1f KB of resident memory, ≤ %d goroutines", limit, goroutines)}
 	var figures []string
 	for _, name := range rows {
 		m := s.row(name)
@@ -91,10 +98,10 @@ func idleGate(s *sized, rows []string) gate {
 			continue
 		}
 		rss := max(m.idle.RSS, m.after.RSS) / 1024
-		goroutines := max(m.idle.Goroutines, m.after.Goroutines)
-		figures = append(figures, fmt.Sprintf("%s %.1f KB, %.2f", name, rss, goroutines))
+		held := max(m.idle.Goroutines, m.after.Goroutines)
+		figures = append(figures, fmt.Sprintf("%s %.1f KB, %.2f", name, rss, held))
 		n := float64(s.streams)
-		g.met = g.met && rss <= maxRSSKB && goroutines*n <= maxGoroutines*n+shared
+		g.met = g.met && rss <= limit && held*n <= float64(goroutines)*n+shared
 	}
 	if g.figure = strings.Join(figures, "; "); g.figure == "" {
 		g.met = false

@@ -19,12 +19,12 @@ type series struct {
 
 // colours tell the rows apart for those who do not see all colours, too.
 var colours = map[string]string{
-	server.BareWrite: "#7f7f7f", server.BareNetHTTP: "#a6761d", server.Mcplisten: "#0072b2", server.GoSDK: "#d55e00", server.MCPGo: "#cc79a7",
+	server.BareWrite: "#7f7f7f", server.BareNetHTTP: "#a6761d", server.Mcplisten: "#0072b2", server.McplistenLean: "#009e73", server.GoSDK: "#d55e00", server.MCPGo: "#cc79a7",
 }
 
 // plotted are the rows that are drawn: mcplisten's on other routers would lie on the same line.
 func plotted() []string {
-	return []string{server.BareWrite, server.BareNetHTTP, server.Mcplisten, server.GoSDK, server.MCPGo}
+	return []string{server.BareWrite, server.BareNetHTTP, server.Mcplisten, server.McplistenLean, server.GoSDK, server.MCPGo}
 }
 
 func plot(r *results) string {

@@ -27,6 +27,7 @@ func made() *results {
 	rows := []measured{
 		row(server.BareWrite, 0.5, 0, 8, 60, 20_000), row(server.BareNetHTTP, 27, 2, 10, 70, 15_000), row(server.Mcplisten, 23.5, 2, 9, 66, 14_000),
 		row(server.McplistenChi, 24, 2, 9, 66, 14_000), row(server.McplistenEcho, 24, 2, 9, 66, 14_000), row(server.McplistenGin, 24, 2, 9, 66, 14_000),
+		row(server.McplistenLean, 4, 1, 9, 66, 14_000),
 		row(server.GoSDK, 55, 4, 17, 180, 4500), row(server.MCPGo, 56, 3, 15, 200, 8200),
 	}
 	return &results{
@@ -91,6 +92,7 @@ func TestGates(t *testing.T) {
 	at := func(r *results, row string) *measured { return r.at().row(row) }
 	for key, spoil := range map[string]func(r *results){
 		"idle":    func(r *results) { at(r, server.McplistenGin).after.RSS = 25 << 10 },
+		"lean":    func(r *results) { at(r, server.McplistenLean).idle.RSS = 5 << 10 },
 		"cpu":     func(r *results) { at(r, server.Mcplisten).cpu = []float64{11, 40, 11} },
 		"last":    func(r *results) { at(r, server.Mcplisten).last = []float64{90, 600, 90} },
 		"opens":   func(r *results) { at(r, server.Mcplisten).rates = []float64{11_000, 11_000} },
@@ -110,10 +112,11 @@ func TestGates(t *testing.T) {
 		}
 	}
 	for name, spoil := range map[string]func(r *results){
-		"goroutines":  func(r *results) { at(r, server.Mcplisten).idle.Goroutines = 2.1 },
-		"allocations": func(r *results) { at(r, server.Mcplisten).allocs = []float64{1} },
-		"memory":      func(r *results) { r.stalled[0].afterwards = 2 << 20 },
-		"blocked":     func(r *results) { r.stalled[0].longest = 11 },
+		"of a lean one": func(r *results) { at(r, server.McplistenLean).after.Goroutines = 2 },
+		"goroutines":    func(r *results) { at(r, server.Mcplisten).idle.Goroutines = 2.1 },
+		"allocations":   func(r *results) { at(r, server.Mcplisten).allocs = []float64{1} },
+		"memory":        func(r *results) { r.stalled[0].afterwards = 2 << 20 },
+		"blocked":       func(r *results) { r.stalled[0].longest = 11 },
 	} {
 		r := made()
 		spoil(r)

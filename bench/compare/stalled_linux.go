@@ -24,7 +24,7 @@ const (
 )
 
 func stalledRows() []string {
-	return []string{server.BareNetHTTP, server.Mcplisten, server.GoSDK, server.MCPGo}
+	return []string{server.BareNetHTTP, server.Mcplisten, server.McplistenLean, server.GoSDK, server.MCPGo}
 }
 
 func (e *experiment) stalledReaders(ctx context.Context, rows []string) ([]stalledReader, error) {

@@ -20,7 +20,9 @@ const (
 	patience = "3s"
 )
 
-func uriRows() []string { return []string{server.Mcplisten, server.GoSDK, server.MCPGo} }
+func uriRows() []string {
+	return []string{server.Mcplisten, server.McplistenLean, server.GoSDK, server.MCPGo}
+}
 
 func (e *experiment) uris(ctx context.Context, rows []string) ([]oneURI, error) {
 	ls := e.lanes("one URI", rows, "", e.beside)

@@ -21,6 +21,7 @@ const (
 	McplistenChi  = "mcplisten-chi"  // the same on a chi router
 	McplistenEcho = "mcplisten-echo" // on echo
 	McplistenGin  = "mcplisten-gin"  // on gin
+	McplistenLean = "mcplisten-lean" // on net/http, with mcphttp.WithLeanStreams; as it is where a connection cannot be taken over
 	McplistenOTel = "mcplisten-otel" // on net/http, with mcpotel and the OpenTelemetry SDK
 	GoSDK         = "go-sdk"         // github.com/modelcontextprotocol/go-sdk
 	MCPGo         = "mcp-go"         // github.com/mark3labs/mcp-go
@@ -34,7 +35,7 @@ const (
 
 // Rows returns the names of all rows over plain HTTP/1.1.
 func Rows() []string {
-	return []string{BareWrite, BareNetHTTP, Mcplisten, McplistenChi, McplistenEcho, McplistenGin, McplistenOTel, GoSDK, MCPGo}
+	return []string{BareWrite, BareNetHTTP, Mcplisten, McplistenChi, McplistenEcho, McplistenGin, McplistenLean, McplistenOTel, GoSDK, MCPGo}
 }
 
 // Split takes a row's name apart. The transport is empty, [OverTLS] or [OverHTTP2].

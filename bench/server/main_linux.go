@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	mcphttp "github.com/mcplisten/mcplisten/adapters/nethttp"
 	"github.com/mcplisten/mcplisten/bench/internal/openfiles"
 	"github.com/mcplisten/mcplisten/core"
 )
@@ -48,6 +49,8 @@ func newRow(name string, streams int) (row, error) {
 		e, err = newMcplisten(onEcho, config)
 	case McplistenGin:
 		e, err = newMcplisten(onGin, config)
+	case McplistenLean:
+		e, err = newMcplisten(onNetHTTP, config, mcphttp.WithLeanStreams())
 	case McplistenOTel:
 		e, err = newMcplistenOTel(config)
 	case GoSDK:
