@@ -58,6 +58,10 @@ func command(ctx context.Context, args []string, in io.Reader, out, progress io.
 		fmt.Fprintf(progress, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	})
 	if err != nil {
+		if r != nil { // what was measured before is not to be lost, nor to replace a whole report
+			r.command = "a run that was not finished"
+			err = errors.Join(err, write(out, "-", r))
+		}
 		return err
 	}
 	r.command, r.limit = strings.Join(append([]string{"go run ./bench/compare"}, args...), " "), c.limit

@@ -147,11 +147,14 @@ func (s *subject) publishURL(kind, uri string) string {
 	return s.admin + "/publish?kind=" + kind + "&uri=" + uri
 }
 
+// loadTimeout is the limit for one command of a load generator: much more than any takes where nothing hangs.
+const loadTimeout = "3m"
+
 // load is one load generator process.
 type load struct{ *process }
 
 func startLoad(ctx context.Context, s *subject, streams int, args ...string) (*load, error) {
-	p, err := start(ctx, append([]string{"loadgen", "-url", s.url, "-n", strconv.Itoa(streams), "-insecure"}, args...)...)
+	p, err := start(ctx, append([]string{"loadgen", "-url", s.url, "-n", strconv.Itoa(streams), "-insecure", "-timeout", loadTimeout}, args...)...)
 	if err != nil {
 		return nil, err
 	}
