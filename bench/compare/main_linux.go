@@ -166,13 +166,11 @@ func (c *commandLine) parseSizes(s string) error {
 		return err
 	}
 	for word := range strings.SplitSeq(s, ",") {
-		n, err := largest, error(nil)
-		if word != "max" {
-			if n, err = strconv.Atoi(word); err != nil || n < 1 || n > loadgen.MaxStreams {
-				return fmt.Errorf("compare: %q is no number of streams", word)
-			}
-		} else {
+		n := largest
+		if word == "max" {
 			c.limit = why
+		} else if n, err = strconv.Atoi(word); err != nil || n < 1 || n > loadgen.MaxStreams {
+			return fmt.Errorf("compare: %q is no number of streams", word)
 		}
 		c.sizes = append(c.sizes, n)
 	}

@@ -39,13 +39,13 @@ func (e *experiment) sizeRounds(ctx context.Context, ls *lanes, figures map[*lan
 		return nil
 	}
 	err := ls.each(ctx, 0, func(l *lane) (err error) {
-		if err = l.start(ctx, 0); err != nil {
+		if err := l.start(ctx, 0); err != nil {
 			return err
 		}
-		if err = open(l); err != nil {
+		if err := open(l); err != nil {
 			return err
 		}
-		if err = pause(ctx, e.idle); err != nil {
+		if err := pause(ctx, e.idle); err != nil {
 			return err
 		}
 		figures[l].idle, err = l.footprint(ctx)

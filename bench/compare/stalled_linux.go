@@ -44,7 +44,7 @@ func (e *experiment) stalledReaders(ctx context.Context, rows []string) ([]stall
 
 func (l *lane) stalledReader(ctx context.Context, publishes int, quiet time.Duration) (f stalledReader, err error) {
 	f.row = l.row
-	if err = l.start(ctx, stalledBuffer, "-stall", "1", "-quiet", quiet.String()); err != nil {
+	if err := l.start(ctx, stalledBuffer, "-stall", "1", "-quiet", quiet.String()); err != nil {
 		return f, err
 	}
 	if _, _, err = l.open(ctx); err != nil {
