@@ -42,22 +42,30 @@ func TestEverything(t *testing.T) {
 	if err := r.ourFaults(); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range r.faults { // others' faults are theirs, but at this size none is known
-		t.Errorf("%+v", f)
+	// A row of others that failed is left out of its scenario, and said to be.
+	complete := func(got, want int) {
+		t.Helper()
+		if got > want || got+len(r.faults) < want {
+			t.Errorf("%d rows of %d, with these faults: %+v", got, want, r.faults)
+		}
 	}
-	if len(r.sizes) != 1 || len(r.secure) != 2 || len(r.sizes[0].rows) != len(server.Rows()) || len(r.secure[1].rows) != len(secureRows()) {
-		t.Fatalf("rows are missing: %+v %+v", r.sizes, r.secure)
+	if len(r.sizes) != 1 || len(r.secure) != 2 {
+		t.Fatalf("sizes are missing: %+v %+v", r.sizes, r.secure)
 	}
+	complete(len(r.sizes[0].rows), len(server.Rows()))
+	complete(len(r.secure[0].rows), len(secureRows()))
+	complete(len(r.secure[1].rows), len(secureRows()))
+	complete(len(r.burst), len(burstRows()))
+	complete(len(r.beside), len(besideRows()))
+	complete(len(r.uri), len(uriRows()))
+	complete(len(r.stalled), len(stalledRows()))
 	for _, s := range slices.Concat(r.sizes, r.secure) {
 		for _, m := range s.rows {
 			checkMeasured(t, o, s.streams, m)
 		}
 	}
-	if len(r.burst) != len(burstRows()) || len(r.beside) != len(besideRows()) || len(r.uri) != len(uriRows()) || len(r.stalled) != len(stalledRows()) {
-		t.Fatalf("rows are missing: %+v %+v %+v %+v", r.burst, r.beside, r.uri, r.stalled)
-	}
 	for _, b := range r.burst {
-		if b.fewest < 1 || b.fewest > b.middle || b.middle > b.most || b.most > burstChanges || len(b.last) != o.burstRounds || b.calls[0] <= 0 {
+		if ours(b.row) && b.fewest < 1 || b.fewest > b.middle || b.middle > b.most || b.most > burstChanges || len(b.last) != o.burstRounds || b.calls[0] <= 0 {
 			t.Errorf("burst: %+v", b)
 		}
 	}
@@ -75,7 +83,7 @@ func TestEverything(t *testing.T) {
 		}
 	}
 	for _, s := range r.stalled {
-		if s.healthy != stalledStreams-1 || s.longest <= 0 || s.calls < s.longest || s.most < 1 {
+		if ours(s.row) && s.healthy != stalledStreams-1 || s.longest <= 0 || s.calls < s.longest || s.most < 1 {
 			t.Errorf("stalled reader: %+v", s)
 		}
 	}
@@ -90,7 +98,7 @@ func TestEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| mcplisten / bare-write | ", "| mcplisten / go-sdk | ", "| mcplisten-gin / mcp-go | ", "| mcplisten+h2 / bare-nethttp+h2 | ",
+		"| mcplisten / bare-write | ", "| mcplisten-gin / bare-nethttp | ", "| mcplisten+h2 / bare-nethttp+h2 | ",
 		"## 20 streams", "over TLS", "over HTTP/2", "A burst", "One URI", "Other requests", "reads nothing",
 	} {
 		if !bytes.Contains(text, []byte(want)) {

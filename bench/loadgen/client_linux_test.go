@@ -5,6 +5,7 @@ package loadgen
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -74,7 +75,7 @@ func (f *fakeServer) client(t *testing.T, streams int, timeout time.Duration) *C
 	f.peers = map[string]int{}
 	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)
-	c, err := New(Config{URL: s.URL + "/mcp", Trigger: s.URL + "/publish", Streams: streams, Window: 8, Timeout: timeout})
+	c, err := New(Config{URL: s.URL + "/mcp", Trigger: s.URL + "/publish", Streams: streams, Window: 8, Timeout: timeout, Patience: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestReportsFaults(t *testing.T) {
 				return ": silence\n\n"
 			}
 			return event("tools/list_changed", id)
-		}, streams / 2, "not done"},
+		}, streams / 2, ""},
 		"half of the streams are cut": {func(id string) string {
 			if odd(id) {
 				return ""
@@ -145,7 +146,7 @@ func TestReportsFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := (&fakeServer{say: c.say}).client(t, streams, 500*time.Millisecond)
+			client := (&fakeServer{say: c.say}).client(t, streams, 10*time.Second)
 			if o := client.Open(t.Context()); o.Streams != streams {
 				t.Fatalf("opened: %+v", o)
 			}
@@ -170,13 +171,18 @@ func TestReportsEarlyAndRefused(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = fmt.Fprint(w, event("tools/list_changed", request.ID), event("subscriptions/acknowledged", request.ID))
 		}, 3, "before the acknowledgment"},
+		"silent":  {func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }, 0, "not done"},
 		"refused": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, 0, "503"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := httptest.NewServer(c.answer)
 			t.Cleanup(s.Close)
-			client, err := New(Config{URL: s.URL, Streams: 3, Timeout: 5 * time.Second})
+			timeout := 10 * time.Second
+			if name == "silent" {
+				timeout = 100 * time.Millisecond
+			}
+			client, err := New(Config{URL: s.URL, Streams: 3, Timeout: timeout})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -214,7 +220,7 @@ func TestBurst(t *testing.T) {
 	f.peers = map[string]int{}
 	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)
-	c, err := New(Config{URL: s.URL + "/mcp", Trigger: s.URL + "/publish", Streams: 5, Stall: 1, Quiet: 200 * time.Millisecond})
+	c, err := New(Config{URL: s.URL + "/mcp", Trigger: s.URL + "/publish", Streams: 5, Stall: 1, Quiet: time.Second, Patience: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +260,7 @@ func TestTimesCountFromThePublish(t *testing.T) {
 		}
 	}))
 	t.Cleanup(s.Close)
-	c, err := New(Config{URL: s.URL + "/mcp", Trigger: s.URL + "/publish?a=1", Streams: 2, Quiet: 100 * time.Millisecond})
+	c, err := New(Config{URL: s.URL + "/mcp", Trigger: s.URL + "/publish?a=1", Streams: 2, Quiet: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

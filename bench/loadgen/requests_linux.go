@@ -72,11 +72,7 @@ func requestsOn(ctx context.Context, host string, request []byte, until time.Tim
 		return nil, fmt.Errorf("loadgen: %w", err)
 	}
 	in := bufio.NewReader(c)
-	for {
-		began := time.Now()
-		if !began.Before(until) {
-			return took, nil
-		}
+	for began := time.Now(); len(took) == 0 || began.Before(until); began = time.Now() { // one at least
 		if _, err := c.Write(request); err != nil {
 			return took, fmt.Errorf("loadgen: sending a request: %w", err)
 		}
@@ -94,4 +90,5 @@ func requestsOn(ctx context.Context, host string, request []byte, until time.Tim
 		}
 		took = append(took, time.Since(began))
 	}
+	return took, nil
 }
