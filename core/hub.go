@@ -180,7 +180,7 @@ func NewHub(config Config) (*Hub, error) {
 		config:     config,
 		families:   families,
 		serverInfo: info,
-		log:        config.Logger,
+		log:        newLog(config.Logger),
 		deadlines:  deadlines{epoch: time.Now(), armed: never},
 		writers:    newWriters(),
 		watches:    watches{watcher: config.Watcher, byURI: make(map[string]*watch)},
@@ -189,9 +189,6 @@ func NewHub(config Config) (*Hub, error) {
 	h.mode.Store(int32(config.Mode))
 	h.closed, h.close = context.WithCancel(context.Background())
 	h.hurry, h.rush = context.WithCancel(context.Background())
-	if h.log == nil {
-		h.log = slog.New(slog.DiscardHandler)
-	}
 	h.changed = sync.NewCond(&h.mu)
 	h.watches.hub = h
 	if config.Broker != nil {

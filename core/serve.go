@@ -180,6 +180,7 @@ func (s *Subscription) yield() {
 
 // run is one turn. A subscription that has ended keeps it.
 func (s *Subscription) run() {
+	defer s.hub.survive()
 	s.turn.Store(turnTaken)
 	c := (*closing)(nil)
 	defer func() {
@@ -197,6 +198,14 @@ func (s *Subscription) run() {
 		s.release(&c.end)
 	}()
 	c = s.step()
+}
+
+// survive keeps a panic on a writer, which is nobody's goroutine, from ending the
+// process: one of a transport that closes its connection.
+func (h *Hub) survive() {
+	if p := recover(); p != nil {
+		h.log.Error("mcplisten: a panic when a subscription had ended", "panic", p, "stack", string(debug.Stack()))
+	}
 }
 
 // unended is the closing of a subscription that goes on.
@@ -217,11 +226,11 @@ func (s *Subscription) step() *closing {
 		return c
 	}
 	var err error
-	switch {
-	case dirty:
+	if dirty {
 		err = s.deliver(false)
-	case tick:
-		err = s.ticked(now)
+	}
+	if err == nil && tick {
+		err = s.ticked(now) // if nothing was to be delivered after all
 	}
 	if err == nil {
 		return unended

@@ -34,7 +34,8 @@ type writers struct {
 type writer struct {
 	work  func() // bound once, so that starting allocates nothing
 	place int    // in working
-	since uint32 // the tick at which it took its subscription
+	begun bool   // it has come to take a subscription
+	since uint32 // the tick at which it took it
 }
 
 // stuckAfter is between how long, and twice that, a writer may be at one
@@ -76,7 +77,7 @@ func (w *writers) start() {
 		one = new(writer)
 		one.work = func() { w.work(one) }
 	}
-	one.place, one.since = len(w.working), w.tick
+	one.place, one.begun = len(w.working), false
 	w.working = append(w.working, one)
 	go one.work()
 }
@@ -118,7 +119,7 @@ func (w *writers) take(one *writer) *Subscription {
 		w.last = nil
 	}
 	w.length--
-	one.since = w.tick
+	one.begun, one.since = true, w.tick
 	return s
 }
 
@@ -132,8 +133,10 @@ func (w *writers) leave(one *writer) {
 	}
 }
 
-// watch starts more writers where those at work do not come forward: one in the
-// place of each that is stuck, and twice as many where all are.
+// watch starts more writers where those at work do not come forward: as many as are
+// stuck, since what they are stuck in may be what the next ones find, and as many as
+// there should be at least. Where those that were started last have not even begun, it
+// is the processors that are short, and more would not help.
 func (w *writers) watch() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,16 +145,16 @@ func (w *writers) watch() {
 		w.ticking = false
 		return
 	}
-	stuck := 0
+	stuck, starting := 0, 0
 	for _, one := range w.working {
-		if w.tick-one.since > 1 {
+		switch {
+		case !one.begun:
+			starting++
+		case w.tick-one.since > 1:
 			stuck++
 		}
 	}
-	more := w.limit - (len(w.working) - stuck)
-	if stuck == len(w.working) {
-		more = max(more, stuck)
-	}
+	more := max(stuck, w.limit-(len(w.working)-stuck)) - starting
 	for range min(more, w.length) {
 		w.start()
 	}

@@ -51,6 +51,67 @@ func TestStalledClientsHoldUpNobody(t *testing.T) {
 	})
 }
 
+// TestSlowClientsHoldUpNobody: those who take a while for each batch, and then do take
+// it, are no reason for others to wait.
+func TestSlowClientsHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	for _, slow := range []time.Duration{3 * time.Millisecond, 10 * time.Millisecond, 40 * time.Millisecond, time.Second} {
+		t.Run(slow.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				const n = 2000
+				hub := newHub(t, core.Config{KeepAlive: -1})
+				for i := range n {
+					s := listen(t, hub, fmt.Sprint(i), allLists, withoutGoroutine())
+					pause := slow/2 + slow*time.Duration(i*7919%n)/n
+					s.onCall(func(step string) error {
+						if step == "tools" {
+							<-time.After(pause)
+						}
+						return nil
+					})
+				}
+				healthy := listen(t, hub, `"healthy"`, allLists)
+				settle()
+				healthy.take()
+				start := time.Now()
+				publish(t, hub, core.ToolsListChanged())
+				healthy.awaitSteps(2)
+				if waited := time.Since(start); waited > 25*time.Millisecond {
+					t.Errorf("behind %d that take some %v each, a change took %v", n, slow, waited)
+				}
+				advance(time.Minute) // all of them are done
+			})
+		})
+	}
+}
+
+// panickyLog panics at each line.
+type panickyLog struct{ slog.Handler }
+
+func (panickyLog) Handle(context.Context, slog.Record) error { panic("log") }
+func (panickyLog) Enabled(context.Context, slog.Level) bool  { return true }
+
+// TestALogThatPanics takes no more with it than its line.
+func TestALogThatPanics(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		hub := newHub(t, core.Config{
+			Logger: slog.New(panickyLog{slog.DiscardHandler}),
+			OnEnd:  func(core.End) { panic("hook") },
+		})
+		for i := range 4 {
+			o := []opening{withoutGoroutine()}
+			s := listen(t, hub, fmt.Sprint(i), allLists, o[:i%2]...)
+			if i >= 2 {
+				s.onCall(func(string) error { panic("conn") })
+			}
+			publish(t, hub, core.ToolsListChanged())
+			synctest.Wait()
+			s.close()
+		}
+		publish(t, hub, core.ToolsListChanged())
+	})
+}
+
 // TestSlowRechecksHoldUpNobody: each takes its time beside all others.
 func TestSlowRechecksHoldUpNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -95,8 +95,8 @@ func (h *Handler) Guard(next http.Handler) http.Handler {
 // returns or not at all; nil means that there is no next handler.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, principal func() string, next func()) {
 	if s, c := h.answer(w, r, principal, next); s != nil {
+		defer c.disarm()
 		s.Serve()
-		c.disarm()
 	}
 }
 

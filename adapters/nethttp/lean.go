@@ -36,7 +36,8 @@ type leanConn struct {
 type leanOpening struct {
 	*conn
 	hijacker http.Hijacker
-	broken   bool // the acknowledgment was not written
+	header   http.Header // as it was written
+	broken   bool        // the acknowledgment was not written
 }
 
 // canBeLean returns the connection to be taken over, or why it cannot be.
@@ -55,7 +56,7 @@ func (x *exchange) canBeLean(to route) (_ *leanConn, why string) {
 	if hijacker == nil {
 		return nil, "a middleware's response writer hides the connection"
 	}
-	return &leanConn{opening: &leanOpening{hijacker: hijacker}, timeout: x.h.config.writeTimeout}, ""
+	return &leanConn{opening: &leanOpening{hijacker: hijacker, header: to.w.Header()}, timeout: x.h.config.writeTimeout}, ""
 }
 
 // cannotBeLean says in the log, once, that a stream is an ordinary one.
@@ -83,6 +84,11 @@ func (l *leanConn) takeOver(s *core.Subscription, h *Handler) bool {
 	if l.opening.broken {
 		return false
 	}
+	// Some middlewares say so only when the first bytes come, so it is asked now.
+	if encoding := l.opening.header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		h.cannotBeLean("a middleware encodes the response")
+		return false
+	}
 	c, _, err := l.opening.hijacker.Hijack()
 	if err != nil {
 		h.cannotBeLean(err.Error())
@@ -94,10 +100,15 @@ func (l *leanConn) takeOver(s *core.Subscription, h *Handler) bool {
 	return true
 }
 
-// await waits until the client has gone. It has a small stack: see [leanConn].
+// maxIgnored is how much a client may send behind its request, in bytes. There is
+// nothing more to say on a connection that ends with its stream.
+const maxIgnored = 64 << 10
+
+// await waits until the client has gone, or sends and sends. It has a small stack:
+// what waits here waits for the life of the stream.
 func await(c net.Conn, s *core.Subscription) {
 	if _, err := c.Read(make([]byte, 1)); err == nil {
-		_, _ = io.Copy(io.Discard, c) // there is nothing more to say on a connection that ends with its stream
+		_, _ = io.CopyN(io.Discard, c, maxIgnored)
 	}
 	s.Leave()
 }

@@ -4,6 +4,7 @@ package mcphttp_test
 
 import (
 	"bufio"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -67,14 +68,22 @@ func serveLean(tb testing.TB, config core.Config, around func(http.Handler) http
 	return s
 }
 
-// client is a raw HTTP/1.1 client of one stream.
+// rawClient is a raw HTTP/1.1 client of one stream.
 type rawClient struct {
 	net.Conn
 	in   *bufio.Reader
 	resp *http.Response
 }
 
+// dial opens a stream, with more behind the request on its connection.
 func (s *leanService) dial(tb testing.TB, id, filter, behind string) *rawClient {
+	tb.Helper()
+	c := s.send(tb, id, filter, behind)
+	c.line(tb, core.MethodAcknowledged)
+	return c
+}
+
+func (s *leanService) send(tb testing.TB, id, filter, behind string) *rawClient {
 	tb.Helper()
 	conn, err := net.Dial("tcp", s.addr)
 	if err != nil {
@@ -98,7 +107,6 @@ func (s *leanService) dial(tb testing.TB, id, filter, behind string) *rawClient 
 	if c.resp.StatusCode != http.StatusOK {
 		tb.Fatalf("the listen was answered with %s", c.resp.Status)
 	}
-	c.line(tb, core.MethodAcknowledged)
 	return c
 }
 
@@ -220,13 +228,85 @@ func TestWhatFollowsALeanRequest(t *testing.T) {
 	t.Parallel()
 	s := serveLean(t, core.Config{}, nil, nil)
 	c := s.dial(t, "1", tools, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-	if _, err := c.Write([]byte(strings.Repeat("more of it ", 10_000))); err != nil {
+	if _, err := c.Write([]byte(strings.Repeat("more of it ", 1000))); err != nil {
 		t.Fatal(err)
 	}
 	publishTools(t, s.hub)
 	c.line(t, core.MethodToolsListChanged)
 	_ = c.Close()
 	s.ended(t, core.ClientClosed)
+}
+
+// TestAClientThatSendsAndSends on its stream is not listened to for ever.
+func TestAClientThatSendsAndSends(t *testing.T) {
+	t.Parallel()
+	s := serveLean(t, core.Config{}, nil, nil)
+	c := s.dial(t, "1", tools, "")
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for more := []byte(strings.Repeat("more ", 1000)); ; {
+			if _, err := c.Write(more); err != nil {
+				return
+			}
+		}
+	}()
+	s.ended(t, core.ClientClosed)
+	<-sent
+}
+
+// encoder compresses what comes through, and says so with the first byte.
+type encoder struct {
+	http.ResponseWriter
+	late bool
+	gzip *gzip.Writer
+}
+
+func (e *encoder) Unwrap() http.ResponseWriter { return e.ResponseWriter }
+
+func (e *encoder) Write(b []byte) (int, error) {
+	if e.late {
+		e.Header().Set("Content-Encoding", "gzip")
+	}
+	return e.gzip.Write(b)
+}
+
+func (e *encoder) FlushError() error {
+	return errors.Join(e.gzip.Flush(), http.NewResponseController(e.ResponseWriter).Flush())
+}
+
+func (e *encoder) Flush() { _ = e.FlushError() }
+
+// TestAnEncodedStreamIsNotLean: what follows would not be encoded.
+func TestAnEncodedStreamIsNotLean(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]bool{"named before": false, "named with the first byte": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serveLean(t, core.Config{}, func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if !late {
+						w.Header().Set("Content-Encoding", "gzip")
+					}
+					e := &encoder{w, late, gzip.NewWriter(w)}
+					defer e.gzip.Close()
+					next.ServeHTTP(e, r)
+				})
+			}, nil)
+			c := s.send(t, "1", tools, "")
+			plain, err := gzip.NewReader(c.resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.resp.Body = io.NopCloser(plain)
+			c.line(t, core.MethodAcknowledged)
+			publishTools(t, s.hub)
+			c.line(t, core.MethodToolsListChanged)
+			if !strings.Contains(s.log.String(), "cannot be lean") {
+				t.Errorf("the log does not say it: %s", s.log)
+			}
+		})
+	}
 }
 
 // TestALeanStreamHasOneGoroutine, and all of them go.

@@ -109,7 +109,10 @@ func WithLegacyMethods() Option {
 //   - The handler returns once the stream is open. So do the middlewares in front: an
 //     access log tells of a short request, a throttle gives its place to the next one,
 //     and the request's context is over, with the values in it. Hooks that come later,
-//     as a re-check, get another.
+//     as a re-check, get another. What passes on or copies the response's bytes sees the
+//     acknowledgment and no more; where it encodes them, the stream is an ordinary one.
+//   - What a middleware does to the response after the handler is too late: net/http logs
+//     a write to a connection that was taken over, and panics in a flush of it.
 //   - http.Server knows nothing of these streams: server.Shutdown does not wait for
 //     them, with [RegisterShutdown] or without, and server.Close does not cut them. Call
 //     hub.Shutdown, and wait for it.
