@@ -28,3 +28,17 @@ func TestPublishEverything(t *testing.T) {
 		}
 	})
 }
+
+// TestPublishEverythingOnOneNode: without a Broker no value can have been missed, and
+// nothing is read again.
+func TestPublishEverythingOnOneNode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		hub := withJobs(t, core.Config{})
+		s := listenJobs(t, hub, "1", `{"toolsListChanged":true,"jobIds":["a"]}`)
+		if err := hub.PublishEverything(context.Background()); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		wantTold(t, s, "the stream", "tools")
+	})
+}

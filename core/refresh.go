@@ -80,9 +80,10 @@ func (s *Subscription) staleLocked(i int32) {
 	slot.stale = s.hub.link.stale.mark(slot.entry.keyName)
 }
 
-// staleAll has all values of a subscription read again.
+// staleAll has all values of a subscription read again. Without a Broker none can
+// have been missed.
 func (s *Subscription) staleAll(m *marking) {
-	if s.values == nil || !s.lockFor(m) {
+	if s.values == nil || s.hub.link == nil || !s.lockFor(m) {
 		return
 	}
 	defer s.mu.Unlock()

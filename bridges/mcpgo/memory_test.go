@@ -69,6 +69,9 @@ func tryOpen(t *testing.T, hub *core.Hub, filter core.Filter) (*memory, error) {
 	if len(filter.ResourceSubscriptions) > 0 {
 		notifications["resourceSubscriptions"] = filter.ResourceSubscriptions
 	}
+	for member, keys := range filter.Keys {
+		notifications[member] = keys
+	}
 	text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": core.MethodListen, "params": map[string]any{
 		"_meta":         map[string]any{core.MetaProtocolVersion: core.ProtocolVersion, core.MetaClientCapabilities: map[string]any{}},
 		"notifications": notifications,

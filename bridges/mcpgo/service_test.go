@@ -303,3 +303,14 @@ func toolNames(n int) []string {
 	}
 	return names
 }
+
+// jobs is an extension of the application's own.
+var jobs = core.Family{Member: "jobIds", Method: "notifications/jobs", Key: "job"}
+
+// publishJob publishes that a job has changed.
+func publishJob(t *testing.T, b *mcpgobridge.Bridge, key string) {
+	t.Helper()
+	if err := b.Hub().Publish(t.Context(), core.ValueChanged(jobs.Method, key, map[string]string{jobs.Key: key})); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -198,6 +198,22 @@ func TestASessionThatIsThrownOut(t *testing.T) {
 	})
 }
 
+// TestASessionThatIsThrownOutHarmsNoKeys: without a Broker nothing of them can have
+// been missed, and they go on.
+func TestASessionThatIsThrownOutHarmsNoKeys(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		srv, _ := newServer()
+		b := attach(t, srv, core.Config{KeepAlive: -1, Extensions: []core.Extension{{Family: jobs, Public: true}}})
+		m := open(t, b.Hub(), core.Filter{ToolsListChanged: true, Keys: map[string][]string{jobs.Member: {"a"}}})
+		srv.UnregisterSession(t.Context(), mcpgobridge.SessionID(b))
+		advance(time.Second)
+		m.want("after it came back", toolsChanged)
+		publishJob(t, b, "a")
+		m.want("a later value", jobs.Method)
+	})
+}
+
 // TestASessionThatIsThrownOutEachTime: the bridge tries again and again, and ever less
 // often; when it is left in peace, all is well.
 func TestASessionThatIsThrownOutEachTime(t *testing.T) {
