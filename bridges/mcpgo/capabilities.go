@@ -109,7 +109,9 @@ func (b *Bridge) learned(advertised core.Capabilities) {
 }
 
 // beyond reports whether a filter has anything that the capabilities do not cover.
+// Keys are no matter of theirs: extensions are the hub's.
 func beyond(f core.Filter, c core.Capabilities) bool {
+	f.Keys = nil
 	return len(c.Honor(f).Members()) < len(f.Members())
 }
 

@@ -69,6 +69,34 @@ func TestCloseLeavesBothWell(t *testing.T) {
 	})
 }
 
+// TestKeysAreTheHubs: what becomes of the server's capabilities, and of the bridge, is
+// nothing to a stream of an extension's keys.
+func TestKeysAreTheHubs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		srv := server.NewMCPServer("notes", "1")
+		b := attach(t, srv, core.Config{KeepAlive: -1, Extensions: []core.Extension{{Family: jobs, Public: true}}})
+		keys := open(t, b.Hub(), core.Filter{Keys: map[string][]string{jobs.Member: {"a"}}})
+		for _, step := range []struct {
+			name string
+			do   func()
+		}{
+			{"the server advertises more", func() { addTool(srv, "first") }},
+			{"the server advertises less", func() {
+				server.WithToolCapabilities(false)(srv)
+				_ = open(t, b.Hub(), core.Filter{PromptsListChanged: true}) // has the bridge look
+			}},
+			{"the bridge is closed", func() { _ = b.Close() }},
+		} {
+			step.do()
+			advance(time.Second)
+			keys.want(step.name)
+			publishJob(t, b, "a")
+			keys.want(step.name+", and a job changes", jobs.Method)
+		}
+	})
+}
+
 // TestShutdownLeavesTheServerWell: its own clients are told, and nothing piles up.
 func TestShutdownLeavesTheServerWell(t *testing.T) {
 	t.Parallel()
