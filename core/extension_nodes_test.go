@@ -161,6 +161,36 @@ func TestAnOutageKeepsTheNewestValues(t *testing.T) {
 	})
 }
 
+// TestOfEqualVersionsTheLaterCounts also where the earlier one was being sent when it
+// came, and is put back.
+func TestOfEqualVersionsTheLaterCounts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, _ := nodesWithJobs(t, 2, -1, func(x *core.Extension) {
+			x.Encode = func(key string, value any) (core.Payload, error) {
+				p, err := versioned(key, value)
+				p.Version = 1
+				return p, err
+			}
+		})
+		s := listenJobs(t, c.hubs[1], "1", jobFilter("a"))
+		first, fails := true, make(chan struct{})
+		c.nodes[0].onSend(func([]byte) error {
+			if first {
+				first = false
+				<-fails
+				return errBroken
+			}
+			return nil
+		}, nil)
+		publish(t, c.hubs[0], job("a", 1))
+		synctest.Wait()
+		publish(t, c.hubs[0], job("a", 2))
+		close(fails)
+		advance(time.Minute)
+		wantTold(t, s, "the stream", "job a 2")
+	})
+}
+
 // TestAGapReadsValuesAgain: once for each principal that listens to a key, and what
 // one of them is shown is nobody else's.
 func TestAGapReadsValuesAgain(t *testing.T) {
@@ -255,6 +285,40 @@ func TestReadingAgainIsNotGivenUp(t *testing.T) {
 		wantToldAgain(t, s, "the stream", "job fails 2")
 		if n := c.stats(1).Stale; n != 0 {
 			t.Errorf("%d keys wait in the end", n)
+		}
+	})
+}
+
+// TestOneThatFailsHoldsUpNoOther: a key that never can be read and keeps changing, or
+// has failed for long, is nothing to another that could not be read once.
+func TestOneThatFailsHoldsUpNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, store := nodesWithJobs(t, 2, -1, nil)
+		failOnce := true
+		store.failWith(func(_, key string) error {
+			if key == "a" && !failOnce {
+				return nil
+			}
+			failOnce = failOnce && key != "a"
+			return errBroken
+		})
+		c.nodes[0].onSend(func(msg []byte) error { // every value is to be read
+			if strings.Contains(string(msg), `"params"`) {
+				return core.ErrMessageTooLarge
+			}
+			return nil
+		}, nil)
+		s := listenJobs(t, c.hubs[1], "1", jobFilter("a", "never"))
+		publish(t, c.hubs[0], store.change("never"))
+		advance(5 * time.Minute)
+		publish(t, c.hubs[0], store.change("a"))
+		for range 50 {
+			publish(t, c.hubs[0], store.change("never"))
+			advance(20 * time.Millisecond)
+		}
+		wantTold(t, s, "after a second", "job a 1")
+		if n := c.stats(1).Stale; n != 1 {
+			t.Errorf("%d keys wait, want 1", n)
 		}
 	})
 }

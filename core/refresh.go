@@ -7,7 +7,6 @@ package core
 import (
 	"context"
 	"errors"
-	"maps"
 	"math"
 	"sync"
 	"time"
@@ -25,13 +24,20 @@ type staleKeys struct {
 
 	mu     sync.Mutex
 	names  map[keyName]struct{}
-	failed map[keyName]struct{} // could not be read, and wait to be tried again
+	failed map[keyName]*failure // could not be read, and are to be tried again
 	marks  uint64               // subscriptions' keys that became stale so far
+}
+
+// failure is when to try again what could not be read. Each key has its own, so that
+// none holds up another's.
+type failure struct {
+	wait time.Duration
+	due  time.Time
 }
 
 func (k *staleKeys) init() {
 	k.wake = make(chan struct{}, 1)
-	k.names, k.failed = make(map[keyName]struct{}), make(map[keyName]struct{})
+	k.names, k.failed = make(map[keyName]struct{}), make(map[keyName]*failure)
 }
 
 // mark notes a key, and returns the number of the mark.
@@ -52,25 +58,65 @@ func (k *staleKeys) take() (names map[keyName]struct{}, before uint64) {
 	return names, k.marks
 }
 
-// fail notes a key that could not be read.
-func (k *staleKeys) fail(name keyName) {
+// read notes that a key was read, or could not be. It returns when it is to be tried
+// again. One that was read before it was due, since it changed once more, is due
+// when it was.
+func (k *staleKeys) read(name keyName, err error) (due time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.failed[name] = struct{}{}
+	if err == nil {
+		delete(k.failed, name)
+		return time.Time{}
+	}
+	f, now := k.failed[name], time.Now()
+	switch {
+	case f == nil:
+		f = &failure{wait: brokerRetryFirst}
+		k.failed[name] = f
+	case now.Before(f.due):
+		return f.due
+	default:
+		f.wait = min(2*f.wait, currentRetryMost)
+	}
+	f.due = now.Add(f.wait)
+	return f.due
 }
 
-// retry has those read that could not be read.
-func (k *staleKeys) retry() {
+// retry has those read that are due, or will be in a moment: many that failed are few
+// tries. It returns when the next one is due.
+func (k *staleKeys) retry() (next time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	maps.Copy(k.names, k.failed)
-	clear(k.failed)
+	now := time.Now()
+	for name, f := range k.failed {
+		if f.due.Sub(now) > brokerRetryFirst {
+			next = sooner(next, f.due)
+		} else {
+			f.due = now
+			k.names[name] = struct{}{}
+		}
+	}
+	return next
+}
+
+// sooner returns the earlier of two times, of which zero is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func (k *staleKeys) len() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.names) + len(k.failed)
+	n := len(k.names)
+	for name := range k.failed {
+		if _, both := k.names[name]; !both {
+			n++
+		}
+	}
+	return n
 }
 
 // staleLocked has the value of slot i read again. The subscription's lock must be
@@ -94,32 +140,26 @@ func (s *Subscription) staleAll(m *marking) {
 
 // readAgain reads stale values until the link ends.
 func (l *link) readAgain() {
-	wait := brokerRetryFirst
+	var next time.Time // the next try of what could not be read
 	retry := time.NewTimer(math.MaxInt64)
 	defer retry.Stop()
 	for {
 		select {
 		case <-l.stale.wake:
-			if !l.readStale() { // the next try is not before wait is over
-				retry.Reset(wait)
-			}
 		case <-retry.C:
-			l.stale.retry()
-			if l.readStale() {
-				wait = brokerRetryFirst
-			} else {
-				wait = min(2*wait, currentRetryMost)
-				retry.Reset(wait)
-			}
+			next = l.stale.retry()
 		case <-l.ctx.Done():
 			return
+		}
+		if next = sooner(next, l.readStale()); !next.IsZero() {
+			retry.Reset(time.Until(next))
 		}
 	}
 }
 
-// readStale reads all values that are stale, some at one time, and reports whether
-// each could be read.
-func (l *link) readStale() bool {
+// readStale reads all values that are stale, some at one time, and returns when to
+// try the first of those again that could not be read.
+func (l *link) readStale() (next time.Time) {
 	names, before := l.stale.take()
 	var (
 		reading  sync.WaitGroup
@@ -132,10 +172,12 @@ func (l *link) readStale() bool {
 		places <- struct{}{}
 		reading.Go(func() {
 			defer func() { <-places }()
-			if err := l.read(name, before); err != nil {
-				l.stale.fail(name)
+			err := l.read(name, before)
+			due := l.stale.read(name, err)
+			if err != nil {
 				mu.Lock()
 				defer mu.Unlock()
+				next = sooner(next, due)
 				failures++
 				failed = err
 			}
@@ -145,7 +187,7 @@ func (l *link) readStale() bool {
 	if failures > 0 && l.ctx.Err() == nil {
 		l.hub.log.Warn("mcplisten: values of extensions could not be read again", "values", failures, "error", failed)
 	}
-	return failures == 0
+	return next
 }
 
 // read reads the value of one key for each principal that waits for it since the
