@@ -70,7 +70,7 @@ func (o *outbox) add(to Audience, changes []Change, origin string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.closed {
-		o.put(to, changes, origin)
+		o.put(to, changes, origin, true)
 	}
 	return !o.closed
 }
@@ -96,8 +96,10 @@ func (o *outbox) addCancel(c nodeCancel) {
 	}
 }
 
-// put is add with the lock held, and after close.
-func (o *outbox) put(to Audience, changes []Change, origin string) {
+// put is add with the lock held, and after close. later says that the changes came
+// after those that are held: of values with equal versions, the one that came later
+// counts.
+func (o *outbox) put(to Audience, changes []Change, origin string, later bool) {
 	if o.all || len(changes) == 0 {
 		return
 	}
@@ -126,7 +128,8 @@ func (o *outbox) put(to Audience, changes []Change, origin string) {
 			g.changes = append(g.changes, added)
 			o.count++
 			o.bytes += added.size()
-		case held != nil && c.content.payload.version >= held.payload.version: // else it is older
+		case held != nil && (c.content.payload.version > held.payload.version ||
+			later && c.content.payload.version == held.payload.version): // else it is older
 			o.bytes += len(c.content.payload.params) - len(held.payload.params)
 			held.payload = c.content.payload
 		}
@@ -212,7 +215,7 @@ func (o *outbox) putBack(m nodeMessage) {
 	// A cancellation is about a stream of its time: after an outage it might end
 	// another one with the same id.
 	o.cancels = nil
-	o.put(m.audience(), m.changes(), "")
+	o.put(m.audience(), m.changes(), "", false)
 }
 
 func (o *outbox) isEmpty() bool { return len(o.groups) == 0 && len(o.cancels) == 0 && !o.all }
