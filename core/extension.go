@@ -46,7 +46,7 @@ type Extension struct {
 	// before anything is answered, after the hub's Authorizer, for the principal of
 	// the grant. keys are those that were asked for, each once, at least one of them.
 	//
-	// An error refuses the whole request. Whatever it says, the client is told the
+	// An error or a panic refuses the whole request. Whatever it says, the client is told the
 	// same: that a key is somebody else's and that there is none read alike. A hook
 	// should take as long for the one as for the other.
 	Authorize func(ctx context.Context, principal string, keys []string) error
@@ -68,8 +68,9 @@ type Extension struct {
 	// became of the keys that somebody here listens to is read again. It is called
 	// for each key and each principal that listens to it; where the extension is
 	// Public, once for each key and without a principal. Where a key has no value, or
-	// none for the principal, it returns [ErrNoValue]. After any other error, and
-	// after 10 s, it is asked again, until there is an answer or nobody listens.
+	// none for the principal, it returns [ErrNoValue]. After any other error, after
+	// 10 s, and where its value is older than the one that is known to have been
+	// published, it is asked again, until there is an answer or nobody listens.
 	Current func(ctx context.Context, principal, key string) (value any, err error)
 
 	// MaxPayload is the largest payload in bytes: 256 KiB by default. What is
@@ -265,10 +266,7 @@ func (h *Hub) authorizeKeys(ctx context.Context, grant *Grant, o Opening) error 
 		ask := func(ctx context.Context) error { return f.Authorize(ctx, principal, slices.Clone(keys)) }
 		err := h.hook("Extension.Authorize", func() error { return ask(ctx) })
 		if err != nil {
-			if !errors.Is(err, errHookPanicked) {
-				err = &keysRefusedError{err}
-			}
-			return h.refusedBy(err, CodeInvalidRequest, RefusedAuth, "not allowed")
+			return h.refusedBy(&keysRefusedError{err}, CodeInvalidRequest, RefusedAuth, "not allowed")
 		}
 		if f.Recheck {
 			before := grant.Recheck
@@ -287,11 +285,14 @@ func (h *Hub) authorizeKeys(ctx context.Context, grant *Grant, o Opening) error 
 
 // keysRefusedError keeps what a hook says of keys from whoever would answer with it: a
 // code, a message or a status of its own would tell a foreign key from an unknown
-// one.
+// one. So would it that the hook panicked over one of them, which is in the log.
 type keysRefusedError struct{ err error }
 
-func (r *keysRefusedError) Error() string        { return r.err.Error() }
-func (r *keysRefusedError) Is(target error) bool { return errors.Is(r.err, target) }
+func (r *keysRefusedError) Error() string { return r.err.Error() }
+
+func (r *keysRefusedError) Is(target error) bool {
+	return target != errHookPanicked && errors.Is(r.err, target) //nolint:errorlint // a name, not an error that came
+}
 
 // advertise adds the families' capabilities to the protocol's ServerCapabilities.
 func (h *Hub) advertise(capabilities map[string]any) {
