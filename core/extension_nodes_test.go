@@ -289,6 +289,36 @@ func TestReadingAgainIsNotGivenUp(t *testing.T) {
 	})
 }
 
+// TestCurrentLags: another node says that there is a value to read, and what is read
+// is older, as from a replica. It is told once, and read again until it is the new one.
+func TestCurrentLags(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, store := nodesWithJobs(t, 2, -1, nil)
+		s := listenJobs(t, c.hubs[1], "1", jobFilter("a"))
+		store.change("a")
+		published := job("a", 3)
+		c.nodes[0].onSend(func(msg []byte) error {
+			if strings.Contains(string(msg), `"params"`) {
+				return core.ErrMessageTooLarge
+			}
+			return nil
+		}, nil)
+		publish(t, c.hubs[0], published)
+		advance(time.Minute)
+		wantTold(t, s, "while the replica is behind", "job a 1")
+		if n := c.stats(1).Stale; n != 1 {
+			t.Errorf("%d keys wait, want 1", n)
+		}
+		store.change("a")
+		store.change("a")
+		advance(2 * time.Minute)
+		wantTold(t, s, "when it has caught up", "job a 3")
+		if n := c.stats(1).Stale; n != 0 {
+			t.Errorf("%d keys wait in the end", n)
+		}
+	})
+}
+
 // TestOneThatFailsHoldsUpNoOther: a key that never can be read and keeps changing, or
 // has failed for long, is nothing to another that could not be read once.
 func TestOneThatFailsHoldsUpNoOther(t *testing.T) {

@@ -200,10 +200,16 @@ func (l *link) read(name keyName, before uint64) error {
 			failed = err
 			continue
 		}
-		l.tell(name, principal, before, p)
+		if behind := l.tell(name, principal, before, p); behind {
+			failed = errBehind
+		}
 	}
 	return failed
 }
+
+// errBehind is what reading again fails with where the application has not yet what
+// another node published.
+var errBehind = errors.New("core: the value is older than the one that was published")
 
 // waiting returns the principals that wait for a value, for a Public one nobody in
 // place of all.
@@ -257,34 +263,45 @@ func (l *link) current(name keyName, principal string) (*payload, error) {
 }
 
 // tell makes a value that was read pending for those whom it was read for. Who
-// began to wait after the reading did goes on waiting.
-func (l *link) tell(name keyName, principal string, before uint64, p *payload) {
+// began to wait after the reading did goes on waiting, and who knows of a newer one:
+// then it is behind.
+func (l *link) tell(name keyName, principal string, before uint64, p *payload) (behind bool) {
 	h := l.hub
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	entry := h.index.keys[name]
 	if entry == nil {
-		return
+		return false
 	}
 	m := marking{hub: h, all: true, now: max(1, h.deadlines.now())}
 	entry.order.Lock()
 	defer entry.order.Unlock()
 	for _, sub := range entry.subscribers {
-		if name.family.reader(sub.s) == principal && sub.s.wasRead(sub.i, before) && p != nil {
+		if name.family.reader(sub.s) != principal {
+			continue
+		}
+		news, waits := sub.s.wasRead(sub.i, before, p)
+		behind = behind || waits
+		if news {
 			sub.s.markValue(sub.i, p, &m)
 		}
 	}
+	return behind
 }
 
-// wasRead says that the value that slot i waited for has been read, and reports
-// whether it had waited.
-func (s *Subscription) wasRead(i int32, before uint64) bool {
+// wasRead says that the value that slot i waited for has been read, nil for none. It
+// reports whether that is news to who waited, and whether it is still older than one
+// that is known to be there.
+func (s *Subscription) wasRead(i int32, before uint64, p *payload) (news, behind bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	slot := &s.values.slots[i]
-	if slot.stale == 0 || slot.stale > before {
-		return false
+	switch {
+	case slot.stale == 0 || slot.stale > before:
+		return false, false
+	case p != nil && p.version < slot.wanted && slot.version < slot.wanted:
+		return p.version > slot.version, true // told once, however often it is read
 	}
 	slot.stale = 0
-	return true
+	return p != nil, false
 }

@@ -49,6 +49,7 @@ type keySlot struct {
 	place   int32    // among the entry's subscribers
 	next    int32    // the slot that became pending after this one
 	stale   uint64   // the value is to be read again: when that was noticed, 0 for not
+	wanted  uint64   // the newest version that is known to be there to read
 }
 
 func (v *values) empty() bool { return v.pending() == 0 }
@@ -184,6 +185,7 @@ func (s *Subscription) markValue(i int32, p *payload, m *marking) {
 		s.mu.Unlock()
 		return
 	case p.params == nil:
+		slot.wanted = max(slot.wanted, p.version)
 		s.staleLocked(i)
 		s.mu.Unlock()
 		return
