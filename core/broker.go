@@ -52,7 +52,8 @@ type BrokerObserver interface {
 	// BrokerGap is called when messages of other nodes may have been missed, and
 	// all subscriptions are about to be told that everything changed.
 	BrokerGap(subscriptions int)
-	// BrokerIgnored is called for a message that was malformed or too large.
+	// BrokerIgnored is called for a message that was malformed or too large, and for
+	// such a payload in one.
 	BrokerIgnored()
 }
 
@@ -73,7 +74,7 @@ type BrokerStats struct {
 	Sent      uint64 // messages that the broker took
 	Failed    uint64 // attempts that it did not
 	Received  uint64 // messages of other nodes
-	Ignored   uint64 // messages that were malformed or too large
+	Ignored   uint64 // messages, and payloads in them, that were malformed or too large
 	Gaps      uint64 // times that open subscriptions may have missed messages
 	Unsent    int    // changes that wait to be sent
 	Stale     int    // keys of extensions whose values wait to be read again

@@ -483,7 +483,7 @@ func TestTooManyValuesBecomeEverything(t *testing.T) {
 }
 
 // TestStrangeValuesOfNodes: what another node sends is checked like what is
-// published here.
+// published here. Where a payload is not usable, the value is read.
 func TestStrangeValuesOfNodes(t *testing.T) {
 	t.Parallel()
 	value := func(members string) string {
@@ -499,16 +499,17 @@ func TestStrangeValuesOfNodes(t *testing.T) {
 		{"to be read", value(`"method":"notifications/jobs","key":"a","version":1`), "job a 7", false},
 		{"of nobody here", value(`"method":"notifications/jobs","key":"z","version":9,"params":{"job":"z","state":9}`), "", false},
 		{"of another family", value(`"method":"notifications/x","key":"a","version":9,"params":{"job":"a"}`), "", false},
-		{"another key's", value(`"method":"notifications/jobs","key":"a","version":9,"params":{"job":"b","state":9}`), "", true},
-		{"_meta", value(`"method":"notifications/jobs","key":"a","version":9,"params":{"job":"a","_meta":{}}`), "", true},
-		{"not UTF-8", value("\"method\":\"notifications/jobs\",\"key\":\"a\",\"version\":9,\"params\":{\"job\":\"a\",\"x\":\"\xff\"}"), "", true},
+		{"another key's", value(`"method":"notifications/jobs","key":"a","version":9,"params":{"job":"b","state":9}`), "job a 7", true},
+		{"_meta", value(`"method":"notifications/jobs","key":"a","version":9,"params":{"job":"a","_meta":{}}`), "job a 7", true},
+		{"not UTF-8", value("\"method\":\"notifications/jobs\",\"key\":\"a\",\"version\":9,\"params\":{\"job\":\"a\",\"x\":\"\xff\"}"), "job a 7", true},
+		{"too large", value(`"method":"notifications/jobs","key":"a","version":9,"params":{"job":"a","state":9,"x":"` + strings.Repeat("x", 100) + `"}`), "job a 7", true},
 		{"no version", value(`"method":"notifications/jobs","key":"a","params":{"job":"a","state":9}`), "", true},
 		{"no object", value(`"method":"notifications/jobs","key":"a","version":9,"params":["job"]`), "", true},
 		{"no key", value(`"method":"notifications/jobs","version":9,"params":{"job":"","state":9}`), "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				cluster, store := nodesWithJobs(t, 1, -1, nil)
+				cluster, store := nodesWithJobs(t, 1, -1, func(x *core.Extension) { x.MaxPayload = 100 })
 				store.states["a"] = 7
 				s := listenJobs(t, cluster.hubs[0], "1", jobFilter("a"))
 				cluster.deliver([]byte(c.msg))

@@ -311,7 +311,8 @@ func (l *link) apply(m nodeMessage) {
 }
 
 // known returns the changes without values of families that this hub does not have,
-// which nobody here can listen to, and without values that are not usable.
+// which nobody here can listen to. A payload that is not usable is as one that did
+// not come along: there is something new, and it is to be read.
 func (l *link) known(changes []Change) []Change {
 	return slices.DeleteFunc(changes, func(c Change) bool {
 		if c.Kind != KindExtension {
@@ -326,11 +327,13 @@ func (l *link) known(changes []Change) []Change {
 		if p.params == nil {
 			return false
 		}
-		var err error
-		if p.params, err = f.params(c.Key, p.params); err != nil {
+		params, err := f.params(c.Key, p.params)
+		if err != nil {
+			params = nil
 			l.ignored()
 		}
-		return err != nil
+		p.params = params
+		return false
 	})
 }
 

@@ -79,10 +79,7 @@ func (h *Hub) encode(f *family, key string, value any) (*payload, error) {
 	if err != nil {
 		return nil, fmt.Errorf("core: encoding a value of %s: %w", f.Method, err)
 	}
-	switch {
-	case len(p.Params) > f.MaxPayload:
-		return nil, fmt.Errorf("%w: it has more than %d bytes", ErrPayload, f.MaxPayload)
-	case h.link != nil && p.Version == 0:
+	if h.link != nil && p.Version == 0 {
 		return nil, fmt.Errorf("%w: with a Broker it needs a version", ErrPayload)
 	}
 	params, err := f.params(key, p.Params)
@@ -95,6 +92,9 @@ func (h *Hub) encode(f *family, key string, value any) (*payload, error) {
 // params returns raw in one line. It fails where that cannot be sent as the params
 // of key.
 func (f *family) params(key string, raw []byte) ([]byte, error) {
+	if len(raw) > f.MaxPayload {
+		return nil, fmt.Errorf("%w: it has more than %d bytes", ErrPayload, f.MaxPayload)
+	}
 	var compact bytes.Buffer
 	if checkJSON(raw) != nil || json.Compact(&compact, raw) != nil {
 		return nil, fmt.Errorf("%w: it is not valid JSON, or nested too deeply", ErrPayload)
