@@ -210,6 +210,49 @@ func TestSteadyChange(t *testing.T) {
 	}
 }
 
+// A list that goes back and forth between two states, one of them empty, keeps
+// changing like any other.
+func TestBackAndForth(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name         string
+		fresh, alone bool
+	}{
+		{name: "one tool object"},
+		{name: "a new object each time", fresh: true},
+		{name: "the only tool", fresh: true, alone: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			bubble(t, &handlers{}, core.Config{}, func(t *testing.T, server *mcp.Server, bridge *gosdkbridge.Bridge) {
+				r := mustListen(t, bridge.Hub(), `{"toolsListChanged":true}`)
+				time.Sleep(time.Second) //nolint:forbidigo // fake time
+				if tc.alone {
+					server.RemoveTools("first")
+					time.Sleep(time.Second) //nolint:forbidigo // fake time
+				}
+				before := len(r.all())
+				tool := &mcp.Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object"}`)}
+				for range 500 { // 5 s
+					if tc.fresh {
+						another := *tool
+						tool = &another
+					}
+					server.AddTool(tool, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+						return &mcp.CallToolResult{}, nil
+					})
+					time.Sleep(5 * time.Millisecond) //nolint:forbidigo // fake time
+					server.RemoveTools("x")
+					time.Sleep(5 * time.Millisecond) //nolint:forbidigo // fake time
+				}
+				if n := len(r.all()) - before; n < 4 || n > 15 {
+					t.Errorf("%d notifications of 5 s of changes, want 4 to 15", n)
+				}
+			})
+		})
+	}
+}
+
 // Looking at the lists tells nothing twice: not of a change that the server announces,
 // wherever it falls between two looks, nor of one that was there before anybody
 // listened.

@@ -13,8 +13,10 @@
 // through the server's own debounce, which sends one notification 10 ms after the
 // last change; that alone would say nothing for as long as changes keep coming, so
 // the bridge sees to it that a list's subscribers are told within [DefaultMaxDelay]
-// of its first change all the same. A notification carries no more than its kind and
-// URI.
+// of its first change all the same. It looks at what is registered, and does not see
+// that the very same *mcp.Tool, *mcp.Prompt or *mcp.Resource is registered again and
+// again: that is told of when it pauses, as without a bridge. A notification carries no
+// more than its kind and URI.
 //
 // Capabilities: the hub delivers what the server advertises at the time, which
 // changes when it gets its first tool, prompt or resource. So server/discover and

@@ -19,7 +19,8 @@ const listKinds = core.KindResourceUpdated
 
 // looksPerDelay is how often the lists are looked at within the longest delay: a
 // change is seen at the first look after it, and is known not to be announced at the
-// second.
+// second. It is seen by its pointers: the very same one registered again looks as
+// before.
 const looksPerDelay = 3
 
 // lists are what the server's lists were when they were last looked at.
@@ -29,11 +30,12 @@ type lists struct {
 }
 
 type list struct {
-	told  atomic.Bool // announced since the last look
-	seen  bool        // base is set
-	base  []any       // as those who listen know it; the SDK's own pointers, which a change replaces
-	moved bool        // last is set
-	last  []any       // as it was at the last look, where that was not base
+	told       atomic.Bool // announced since the last look
+	advertised bool        // by the server, at some look: an empty one is not
+	seen       bool        // base is set
+	base       []any       // as those who listen know it; the SDK's own pointers, which a change replaces
+	moved      bool        // last is set
+	last       []any       // as it was at the last look, where that was not base
 }
 
 func (l *lists) init(b *Bridge) { l.bridge = b }
@@ -58,7 +60,9 @@ func (l *lists) look() {
 		}
 		advertised := b.advertises()
 		for k := range listKinds {
-			if nobody || !advertised[k] {
+			// One that is empty for the moment is listened to all the same.
+			l.of[k].advertised = l.of[k].advertised || advertised[k]
+			if nobody || !l.of[k].advertised {
 				l.of[k].forget()
 				continue
 			}
@@ -75,15 +79,15 @@ func (l *list) forget() { l.seen, l.base, l.moved, l.last = false, nil, false, n
 
 // overdue looks at the list and reports whether its change must be told of, since
 // the server does not: it has changed between two looks, and again until the third,
-// and was not announced in all that time. A list that stays as it was from one look to
-// the next needs nobody's help: the server announces it.
+// be it back to what it was, and was not announced in all that time. A list that stays
+// as it was from one look to the next needs nobody's help: the server announces it.
 func (l *list) overdue(look func() ([]any, bool)) bool {
 	told := l.told.Swap(false)
 	now, ok := look()
 	switch {
 	case !ok:
 		return false
-	case told, !l.seen, slices.Equal(now, l.base), l.moved && slices.Equal(now, l.last):
+	case told, !l.seen, !l.moved && slices.Equal(now, l.base), l.moved && slices.Equal(now, l.last): // settled
 		l.base, l.last, l.seen, l.moved = now, nil, true, false
 		return false
 	case !l.moved:
