@@ -56,6 +56,7 @@ type Bridge struct {
 	moving sync.RWMutex // subscribing holds it for reading, moving all to a new session for writing
 	lists  lists
 	older  older
+	rounds rounds
 }
 
 // Attach ties a server to a new hub with the given configuration, whose Capabilities
@@ -133,7 +134,7 @@ func (b *Bridge) start() error {
 func (b *Bridge) enter(s *mcp.ServerSession, c *connection) error {
 	b.server.AddSendingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		b.send = next
-		return next
+		return b.overhear(next)
 	})
 	b.server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
