@@ -5,6 +5,7 @@ package gosdkbridge
 
 import (
 	"context"
+	"maps"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -78,7 +79,8 @@ func beyond(f core.Filter, c core.Capabilities) bool {
 
 // agree returns an answer to server/discover that says of tools, prompts and
 // resources, as far as they are in it, what the hub delivers: the application may
-// publish more than the server announces, and the hub may be switched off.
+// publish more than the server announces, and the hub may be switched off. It names
+// the hub's extensions; what the server itself says of one stays.
 func (b *Bridge) agree(answer *mcp.DiscoverResult) *mcp.DiscoverResult {
 	b.refresh()
 	delivers := b.hub.Capabilities()
@@ -101,6 +103,15 @@ func (b *Bridge) agree(answer *mcp.DiscoverResult) *mcp.DiscoverResult {
 		resources.ListChanged = delivers.ResourcesListChanged
 		resources.Subscribe = delivers.ResourceSubscriptions
 		c.Resources = &resources
+	}
+	for _, f := range b.hub.Extensions() {
+		if _, named := c.Extensions[f.Capability]; f.Capability != "" && !named {
+			c.Extensions = maps.Clone(c.Extensions)
+			if c.Extensions == nil {
+				c.Extensions = make(map[string]any)
+			}
+			c.Extensions[f.Capability] = struct{}{}
+		}
 	}
 	agreed.Capabilities = &c
 	return &agreed

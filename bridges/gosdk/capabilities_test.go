@@ -5,6 +5,8 @@ package gosdkbridge_test
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -191,6 +193,28 @@ func TestDiscoverOfMiddleware(t *testing.T) {
 	}
 	if !kept.Capabilities.Tools.ListChanged {
 		t.Error("the middleware's own answer was changed")
+	}
+}
+
+// The answer to server/discover names the hub's extensions beside the server's own.
+func TestDiscoverNamesExtensions(t *testing.T) {
+	t.Parallel()
+	own := &mcp.ServerCapabilities{Extensions: map[string]any{"com.example/own": map[string]any{}}}
+	server := mcp.NewServer(&mcp.Implementation{Name: "test"}, &mcp.ServerOptions{Capabilities: own})
+	family := core.Family{Member: "jobIds", Method: "notifications/jobs", Key: "job", Capability: "com.example/jobs"}
+	s := serve(t, "nethttp", server, core.Config{Extensions: []core.Extension{{Family: family, Public: true}}})
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil).Connect(
+		t.Context(), &mcp.StreamableClientTransport{Endpoint: s.url, HTTPClient: httpClient(t)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	got := slices.Sorted(maps.Keys(session.InitializeResult().Capabilities.Extensions))
+	if want := []string{"com.example/jobs", "com.example/own"}; !slices.Equal(got, want) {
+		t.Errorf("the extensions are %q, want %q", got, want)
+	}
+	if len(own.Extensions) != 1 {
+		t.Error("the server's own capabilities were changed")
 	}
 }
 

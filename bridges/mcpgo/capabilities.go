@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/mark3labs/mcp-go/mcp"
@@ -171,10 +172,11 @@ func (g *gate) Authorize(ctx context.Context, principal string, filter core.Filt
 }
 
 // hookCapabilities makes the server's answer to server/discover say what the hub
-// delivers, as far as tools, prompts and resources are in it.
+// delivers, as far as tools, prompts and resources are in it, and name the hub's
+// extensions. Several servers may share their hooks.
 func (b *Bridge) hookCapabilities(hooks *server.Hooks) {
 	hooks.AddAfterDiscover(func(ctx context.Context, _ any, _ *mcp.DiscoverRequest, result *mcp.DiscoverResult) {
-		if ctx.Value(asking{}) != nil {
+		if ctx.Value(asking{}) != nil || server.ServerFromContext(ctx) != b.server {
 			return
 		}
 		c := &result.Capabilities
@@ -201,5 +203,22 @@ func (b *Bridge) hookCapabilities(hooks *server.Hooks) {
 		if c.Resources != nil {
 			c.Resources.ListChanged, c.Resources.Subscribe = delivers.ResourcesListChanged, delivers.ResourceSubscriptions
 		}
+		c.Extensions = b.name(c.Extensions)
 	})
+}
+
+// name returns extensions with the hub's among them. What the server itself says of
+// one stays.
+func (b *Bridge) name(extensions map[string]any) map[string]any {
+	named := make(map[string]any)
+	for _, f := range b.hub.Extensions() {
+		if f.Capability != "" {
+			named[f.Capability] = struct{}{}
+		}
+	}
+	if len(named) == 0 {
+		return extensions // the server's own map
+	}
+	maps.Copy(named, extensions)
+	return named
 }

@@ -7,7 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -21,6 +23,13 @@ import (
 
 // discover asks an endpoint what it advertises.
 func discover(t *testing.T, url string) core.Capabilities {
+	t.Helper()
+	capabilities, _ := discoverAll(t, url)
+	return capabilities
+}
+
+// discoverAll is discover with the names of the extensions.
+func discoverAll(t *testing.T, url string) (capabilities core.Capabilities, extensions []string) {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"` + core.MetaProtocolVersion + `":"` + core.ProtocolVersion +
 		`","` + core.MetaClientCapabilities + `":{}}}}`
@@ -42,6 +51,7 @@ func discover(t *testing.T, url string) core.Capabilities {
 			Capabilities struct {
 				Tools, Prompts struct{ ListChanged bool }
 				Resources      struct{ ListChanged, Subscribe bool }
+				Extensions     map[string]struct{}
 			}
 		}
 	}
@@ -52,7 +62,7 @@ func discover(t *testing.T, url string) core.Capabilities {
 	return core.Capabilities{
 		ToolsListChanged: c.Tools.ListChanged, PromptsListChanged: c.Prompts.ListChanged,
 		ResourcesListChanged: c.Resources.ListChanged, ResourceSubscriptions: c.Resources.Subscribe,
-	}
+	}, slices.Sorted(maps.Keys(c.Extensions))
 }
 
 // acknowledged returns what the acknowledgment of a listen for everything honors.
@@ -123,6 +133,43 @@ func TestDiscoverAndTheAcknowledgmentAgree(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestServersThatShareTheirHooks say each what its own hub delivers.
+func TestServersThatShareTheirHooks(t *testing.T) {
+	t.Parallel()
+	hooks := new(server.Hooks)
+	var urls []string
+	changes := []bool{true, false}
+	for _, c := range changes {
+		srv := server.NewMCPServer("s", "1", server.WithHooks(hooks), server.WithToolCapabilities(c))
+		urls = append(urls, serve(t, "nethttp", srv, attach(t, srv, core.Config{})))
+	}
+	for i, url := range urls {
+		if said, got := discover(t, url), acknowledged(t, url); said != got || got.ToolsListChanged != changes[i] {
+			t.Errorf("server %d says %+v and acknowledges %+v", i, said, got)
+		}
+	}
+}
+
+// TestDiscoverNamesExtensions: the hub's beside the server's own, as long as the hub
+// serves.
+func TestDiscoverNamesExtensions(t *testing.T) {
+	t.Parallel()
+	srv := server.NewMCPServer("s", "1", server.WithExtensions(map[string]any{"com.example/own": map[string]any{}}))
+	family := jobs
+	family.Capability = "com.example/jobs"
+	b := attach(t, srv, core.Config{Extensions: []core.Extension{{Family: family, Public: true}}})
+	url := serve(t, "nethttp", srv, b)
+	for mode, want := range map[core.Mode][]string{
+		core.ModeServe:    {"com.example/jobs", "com.example/own"},
+		core.ModeComplete: {"com.example/own"},
+	} {
+		b.Hub().SetMode(mode)
+		if _, got := discoverAll(t, url); !slices.Equal(got, want) {
+			t.Errorf("in mode %v the extensions are %q, want %q", mode, got, want)
 		}
 	}
 }

@@ -89,6 +89,7 @@ func run(ctx context.Context, addr string, step time.Duration, out io.Writer) er
 		stopped <- srv.Shutdown(ctx)
 	})
 	fmt.Fprintf(out, "listening on http://%s\n", ln.Addr())
+	fmt.Fprintf(out, "to start a job:\ncurl -H 'Authorization: Bearer alice-secret' -X POST http://%s/jobs\n", ln.Addr())
 	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
