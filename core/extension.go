@@ -291,7 +291,7 @@ type keysRefusedError struct{ err error }
 func (r *keysRefusedError) Error() string { return r.err.Error() }
 
 func (r *keysRefusedError) Is(target error) bool {
-	return target != errHookPanicked && errors.Is(r.err, target) //nolint:errorlint // a name, not an error that came
+	return target != errHookPanicked && errors.Is(r.err, target)
 }
 
 // advertise adds the families' capabilities to the protocol's ServerCapabilities.
