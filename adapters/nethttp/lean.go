@@ -7,6 +7,7 @@ package mcphttp
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -66,16 +67,29 @@ func (h *Handler) cannotBeLean(why string) {
 	})
 }
 
-// innermostHijacker returns net/http's own writer behind w: wrappers have a Hijack
-// method also where what they wrap has none. nil is none.
-func innermostHijacker(w http.ResponseWriter) (found http.Hijacker) {
-	for w != nil {
-		if h, ok := w.(http.Hijacker); ok {
-			found = h
+// innermostHijacker returns net/http's own writer behind w, or what hides it. nil is
+// none: wrappers have a Hijack method also where what they wrap has none, so only the
+// innermost counts.
+func innermostHijacker(w http.ResponseWriter) http.Hijacker {
+	for {
+		inner := unwrap(w, true)
+		if inner == nil {
+			h, _ := w.(http.Hijacker)
+			return h
 		}
-		w = unwrap(w, true)
+		w = inner
 	}
-	return found
+}
+
+// hijack takes the connection. Some wrappers panic where there is none to take.
+func hijack(h http.Hijacker) (c net.Conn, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a middleware's response writer: %v", p)
+		}
+	}()
+	c, _, err = h.Hijack()
+	return c, err
 }
 
 // takeOver takes the connection over and starts the subscription. Where it cannot, it
@@ -89,7 +103,7 @@ func (l *leanConn) takeOver(s *core.Subscription, h *Handler) bool {
 		h.cannotBeLean("a middleware encodes the response")
 		return false
 	}
-	c, _, err := l.opening.hijacker.Hijack()
+	c, err := hijack(l.opening.hijacker)
 	if err != nil {
 		h.cannotBeLean(err.Error())
 		return false

@@ -429,27 +429,45 @@ func TestHooksOfALeanStream(t *testing.T) {
 // TestStreamsThatCannotBeLean are served in the ordinary way, which the log says once.
 func TestStreamsThatCannotBeLean(t *testing.T) {
 	t.Parallel()
-	s := serveLean(t, core.Config{}, func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			next.ServeHTTP(hidden{w}, r)
+	for name, around := range map[string]func(http.ResponseWriter) http.ResponseWriter{
+		"hidden":                      func(w http.ResponseWriter) http.ResponseWriter { return hidden{w} },
+		"hidden behind what forwards": func(w http.ResponseWriter) http.ResponseWriter { return forwarding{hidden{w}} },
+		"a Hijack that panics":        func(w http.ResponseWriter) http.ResponseWriter { return broken{hidden{w}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serveLean(t, core.Config{}, func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(around(w), r) })
+			}, nil)
+			for id := range 2 {
+				c := s.dial(t, fmt.Sprint(id), tools, "")
+				publishTools(t, s.hub)
+				c.line(t, core.MethodToolsListChanged)
+				if id == 0 {
+					_ = c.Close()
+					s.ended(t, core.ClientClosed)
+				}
+			}
+			if n := strings.Count(s.log.String(), "cannot be lean"); n != 1 {
+				t.Errorf("the log says it %d times, want once:\n%s", n, s.log)
+			}
 		})
-	}, nil)
-	for id := range 2 {
-		c := s.dial(t, fmt.Sprint(id), tools, "")
-		publishTools(t, s.hub)
-		c.line(t, core.MethodToolsListChanged)
-		if c.resp.Close {
-			t.Error("the connection ends with an ordinary stream")
-		}
-		if id == 0 {
-			_ = c.Close()
-			s.ended(t, core.ClientClosed)
-		}
-	}
-	if n := strings.Count(s.log.String(), "cannot be lean"); n != 1 {
-		t.Errorf("the log says it %d times, want once:\n%s", n, s.log)
 	}
 }
+
+// forwarding has a Hijack whatever it wraps, as the writers of some frameworks.
+type forwarding struct{ http.ResponseWriter }
+
+func (f forwarding) Unwrap() http.ResponseWriter { return f.ResponseWriter }
+func (f forwarding) Flush()                      { f.ResponseWriter.(http.Flusher).Flush() }
+func (f forwarding) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return f.ResponseWriter.(http.Hijacker).Hijack()
+}
+
+// broken is a hidden writer whose Hijack panics.
+type broken struct{ hidden }
+
+func (broken) Hijack() (net.Conn, *bufio.ReadWriter, error) { panic("no connection") }
 
 // hidden is a writer that flushes and cannot be unwrapped.
 type hidden struct{ w http.ResponseWriter }
