@@ -283,7 +283,7 @@ func (s *stream) receive(raw []byte, at time.Time) (result bool) {
 		s.acknowledge(m.Params.Notifications)
 		return false
 	}
-	for k := range core.Kind(core.NumKinds) {
+	for k := range core.KindResourceUpdated + 1 {
 		if m.Method == k.Method() {
 			s.notified(core.Change{Kind: k, URI: m.Params.URI}, at)
 			return false

@@ -349,7 +349,7 @@ func (f *field) publish(ctx context.Context) {
 		p.Times = 1 + c.n(50)
 	}
 	for range 1 + c.n(3) {
-		change := core.Change{Kind: core.Kind(c.n(core.NumKinds))}
+		change := core.Change{Kind: core.Kind(c.n(int(core.KindResourceUpdated) + 1))}
 		if change.Kind == core.KindResourceUpdated || c.n(2) == 0 {
 			change = core.ResourceUpdated(topic(c.n(topics + 1))) // the last one is nobody's
 			if c.n(4) == 0 {

@@ -65,8 +65,8 @@ func (o *own) take() []message {
 	n := o.news
 	o.news = news{}
 	var all []message
-	for k := range core.Kind(core.NumKinds) {
-		if k != core.KindResourceUpdated && (n.everything || n.kinds[k]) {
+	for k := range core.KindResourceUpdated { // the lists
+		if n.everything || n.kinds[k] {
 			all = append(all, message{kind: k})
 		}
 	}
