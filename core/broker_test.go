@@ -781,7 +781,7 @@ func TestShutdownWithABroker(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			c := newCluster(t, 2, core.Config{})
 			s := listen(t, c.hubs[1], "1", toolsAndA)
-			c.nodes[0].onSend(func([]byte) error { time.Sleep(time.Second); return nil }, nil) //nolint:forbidigo // fake time
+			c.nodes[0].onSend(func([]byte) error { <-time.After(time.Second); return nil }, nil)
 			publish(t, c.hubs[0], core.ToolsListChanged())
 			synctest.Wait()
 			publish(t, c.hubs[0], core.PromptsListChanged())
@@ -799,7 +799,7 @@ func TestShutdownWithABroker(t *testing.T) {
 			c := newCluster(t, 2, core.Config{})
 			failed := false
 			c.nodes[0].onSend(func([]byte) error {
-				time.Sleep(time.Second) //nolint:forbidigo // fake time
+				<-time.After(time.Second)
 				if !failed {
 					failed = true
 					return errBroken

@@ -452,7 +452,7 @@ func shutdown(tb testing.TB, hub *core.Hub) {
 // streams stall, others may wait a little for a writer.
 func settle() {
 	synctest.Wait()
-	time.Sleep(20 * time.Millisecond) //nolint:forbidigo // fake time
+	<-time.After(20 * time.Millisecond)
 	synctest.Wait()
 }
 

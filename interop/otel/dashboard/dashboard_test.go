@@ -111,7 +111,7 @@ func live(t *testing.T, observer *mcpotel.Observer) {
 		synctest.Wait()
 	}
 	close(gate)
-	time.Sleep(core.DefaultKeepAlive) //nolint:forbidigo // fake time
+	<-time.After(core.DefaultKeepAlive)
 	synctest.Wait()
 	hub.Refuse(t.Context(), core.Refused{
 		Method: core.MethodListen, Err: &core.Error{Code: core.CodeInternalError, Refusal: core.RefusedLimit},

@@ -72,7 +72,7 @@ func TestMetricsOfABroker(t *testing.T) {
 		want("connected", 1, 0, 1)
 		broker.lose <- struct{}{}
 		want("lost", 0, 0, 1)
-		time.Sleep(time.Second) //nolint:forbidigo // fake time
+		<-time.After(time.Second)
 		want("connected again", 1, 1, 2)
 		endAll(t, hub, nil)
 		s.Wait(t)

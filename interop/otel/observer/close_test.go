@@ -68,7 +68,7 @@ func leave(_ *testing.T, _ *core.Hub, leave context.CancelFunc) { leave() }
 
 func wait(d time.Duration) func(*testing.T, *core.Hub, context.CancelFunc) {
 	return func(*testing.T, *core.Hub, context.CancelFunc) {
-		time.Sleep(d) //nolint:forbidigo // fake time
+		<-time.After(d)
 	}
 }
 

@@ -41,7 +41,7 @@ func TestMetricsAreAsDocumented(t *testing.T) {
 		publish(t, hub, core.ToolsListChanged())
 		publish(t, hub, core.ToolsListChanged())
 		resume()
-		time.Sleep(core.DefaultKeepAlive) //nolint:forbidigo // fake time
+		<-time.After(core.DefaultKeepAlive)
 		synctest.Wait()
 		endAll(t, hub, nil)
 		s.Wait(t)
@@ -107,10 +107,10 @@ func TestDeliveryDuration(t *testing.T) {
 		r := telemetry.New()
 		hub := newHub(t, core.Config{KeepAlive: -1}, r.Observer(t))
 		s, resume := stalled(t, hub, telemetry.Listen{Filter: everything}, 0)
-		time.Sleep(time.Millisecond) //nolint:forbidigo // fake time
+		<-time.After(time.Millisecond)
 		for range 3 {
 			publish(t, hub, core.ToolsListChanged())
-			time.Sleep(time.Second) //nolint:forbidigo // fake time
+			<-time.After(time.Second)
 		}
 		resume()
 		endAll(t, hub, nil)

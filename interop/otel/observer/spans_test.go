@@ -48,7 +48,7 @@ func TestStreamSpan(t *testing.T) {
 		slow := make(chan struct{})
 		arrival := overHTTP
 		arrival.Received = time.Now()
-		time.Sleep(time.Second) //nolint:forbidigo // fake time
+		<-time.After(time.Second)
 		accepted := time.Now()
 		s := telemetry.MustOpen(t.Context(), t, hub, telemetry.Listen{
 			ID:      `"a\u00e9"`,
@@ -65,7 +65,7 @@ func TestStreamSpan(t *testing.T) {
 		publish(t, hub, core.ResourceUpdated("a:"), core.ToolsListChanged())
 		publish(t, hub, core.ResourceUpdated("a:"), core.ToolsListChanged()) // coalesced
 		close(slow)
-		time.Sleep(core.DefaultKeepAlive) //nolint:forbidigo // fake time
+		<-time.After(core.DefaultKeepAlive)
 		synctest.Wait()
 
 		ack := r.One(t, "notifications/subscriptions/acknowledged")
@@ -256,7 +256,7 @@ func stalled(t *testing.T, hub *core.Hub, l telemetry.Listen, writing time.Durat
 	gate := make(chan struct{})
 	l.Conn = &telemetry.Conn{Fault: on("flush", 1, func() error {
 		<-gate
-		time.Sleep(writing) //nolint:forbidigo // fake time
+		<-time.After(writing)
 		return nil
 	})}
 	s = telemetry.MustOpen(t.Context(), t, hub, l)
@@ -284,7 +284,7 @@ func TestDeliverySpans(t *testing.T) {
 		time.Sleep(time.Second)              //nolint:forbidigo // fake time
 		taken := time.Now().Add(time.Second) // when the flush before it is over
 		resume()
-		time.Sleep(3 * time.Second) //nolint:forbidigo // fake time
+		<-time.After(3 * time.Second)
 		endAll(t, hub, nil)
 		s.Wait(t)
 
@@ -344,7 +344,7 @@ func TestDeliverySpansAreCapped(t *testing.T) {
 		check("ten publishes to five streams", "notifications/prompts/list_changed", 5*4-3)
 		publish(t, hub, core.ToolsListChanged())
 		check("in the same minute", toolsChanged, 3)
-		time.Sleep(time.Minute) //nolint:forbidigo // fake time
+		<-time.After(time.Minute)
 		publish(t, hub, core.ToolsListChanged())
 		check("in the next minute", toolsChanged, 6)
 		endAll(t, hub, nil)
@@ -422,7 +422,7 @@ func TestUntracedPublishesAreCheap(t *testing.T) {
 		}
 		r := telemetry.New()
 		later.to = r.Tracer.Tracer("later")
-		time.Sleep(time.Second) //nolint:forbidigo // fake time
+		<-time.After(time.Second)
 		publish(t, hub, core.ToolsListChanged())
 		publish(t, hub, core.ToolsListChanged())
 		if n := len(r.Ended("publish " + toolsChanged)); n != 2 {
