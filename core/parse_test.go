@@ -291,7 +291,7 @@ func TestI4_IDsKeepTheirBytes(t *testing.T) {
 			s := listen(t, hub, id, `{"toolsListChanged":true,"resourceSubscriptions":["a:"]}`)
 			publish(t, hub, core.ToolsListChanged(), core.ResourceUpdated("a:"))
 			s.await(func(steps []string) bool {
-				return count(steps, "updated a:") == 1 && count(steps, "tools") == 1
+				return count(steps, "updated a:") >= 1 && count(steps, "tools") >= 1 // the others publish as well
 			})
 			hub.EndWhere(func(info core.StreamInfo) bool { return info.ID == req.ID })
 			end := s.wait()
