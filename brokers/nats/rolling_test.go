@@ -37,6 +37,7 @@ func (b *balancer) set(nodes ...*url.URL) {
 }
 
 func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).EnableFullDuplex() // golang.org/issue/40747
 	b.mu.Lock()
 	nodes := b.nodes
 	b.mu.Unlock()

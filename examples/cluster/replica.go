@@ -95,6 +95,10 @@ type roundRobin struct {
 }
 
 func (b *roundRobin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// Else net/http closes the request's body when the answer begins, and where the
+	// proxy is not done with it yet, that cuts the stream (golang.org/issue/40747).
+	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 has it, and refuses
+
 	to := b.replicas[(b.next.Add(1)-1)%uint64(len(b.replicas))]
 	proxy := httputil.ReverseProxy{
 		Rewrite:       func(p *httputil.ProxyRequest) { p.SetURL(to.url) },

@@ -38,7 +38,8 @@ type Reader struct {
 // bufferSize is what an idle Reader holds.
 const bufferSize = 4 << 10
 
-// NewReader returns a Reader whose lines and events have at most limit bytes.
+// NewReader returns a Reader for events and comments with at most limit bytes of
+// data.
 func NewReader(r io.Reader, limit int) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, bufferSize), limit: limit}
 }
@@ -63,6 +64,9 @@ func (r *Reader) Next() (Event, error) {
 		case len(line) == 0:
 			r.reset()
 		case line[0] == ':':
+			if len(line)-1 > r.limit {
+				return Event{}, ErrTooLarge
+			}
 			return Event{Comment: true, Data: line[1:]}, nil
 		default:
 			if err := r.field(line); err != nil {

@@ -107,7 +107,9 @@ func TestReaderLimit(t *testing.T) {
 		{"line without end", "data: " + fits + fits, sse.ErrTooLarge},
 		{"sum of lines", "data: " + fits[:limit/2] + "\ndata: " + fits[:limit/2] + "\n\n", sse.ErrTooLarge},
 		{"empty lines add up", strings.Repeat("data\n", limit+2) + "\n", sse.ErrTooLarge},
-		{"comment", ":" + fits + fits + "\n\n", sse.ErrTooLarge},
+		{"comment that fits", ":" + fits + "\n\n", io.EOF},
+		{"comment", ":" + fits + "x\n\n", sse.ErrTooLarge},
+		{"long comment", ":" + fits + fits + "\n\n", sse.ErrTooLarge},
 	}
 	for _, tt := range tests {
 		if _, err := readAll(strings.NewReader(tt.in), limit); !errors.Is(err, tt.want) {
