@@ -15,6 +15,9 @@ type page struct{ strings.Builder }
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
+// paragraph writes a paragraph, or a heading.
+func (p *page) paragraph(format string, args ...any) { p.line(format+"\n", args...) }
+
 // table writes a table; a paragraph comes before it and after it.
 func (p *page) table(head string, rows [][]string) {
 	columns := strings.Split(head, "|")
@@ -28,20 +31,15 @@ func (p *page) table(head string, rows [][]string) {
 
 func report(r *results, plotName string) string {
 	p := new(page)
-	p.line("# How it compares")
-	p.line("")
-	p.line("Written by `%s`, which measures all of this in one run. How it is measured is said at the end.", r.command)
-	p.line("")
-	p.line("%s, %d CPUs, %d MB, %s, %s; commit %s; %s, %.0f minutes.", r.machine.cpu, r.machine.cpus, r.machine.memoryMB, r.machine.kernel,
+	p.paragraph("# How it compares")
+	p.paragraph("Written by `%s`, which measures all of this in one run. How it is measured is said at the end.", r.command)
+	p.paragraph("%s, %d CPUs, %d MB, %s, %s; commit %s; %s, %.0f minutes.", r.machine.cpu, r.machine.cpus, r.machine.memoryMB, r.machine.kernel,
 		r.machine.goVersion, r.machine.commit, r.began.UTC().Format("2006-01-02 15:04 MST"), r.took.Minutes())
-	p.line("")
 	if len(r.machine.versions) > 0 {
-		p.line("Beside it: %s.", strings.Join(r.machine.versions, ", "))
-		p.line("")
+		p.paragraph("Beside it: %s.", strings.Join(r.machine.versions, ", "))
 	}
 	if plotName != "" && len(r.sizes) > 1 {
-		p.line("![memory per stream, and time to the last client, against the number of streams](%s)", plotName)
-		p.line("")
+		p.paragraph("![memory per stream, and time to the last client, against the number of streams](%s)", plotName)
 	}
 	p.gates(r)
 	at := r.at()
@@ -52,8 +50,7 @@ func report(r *results, plotName string) string {
 		}
 	}
 	if r.limit != "" {
-		p.line("The largest number is what this machine takes; what bounds it is %s.", r.limit)
-		p.line("")
+		p.paragraph("The largest number is what this machine takes; what bounds it is %s.", r.limit)
 	}
 	p.bursts(r)
 	p.uris(r)
@@ -69,8 +66,7 @@ func report(r *results, plotName string) string {
 }
 
 func (p *page) gates(r *results) {
-	p.line("## Targets")
-	p.line("")
+	p.paragraph("## Targets")
 	var rows [][]string
 	for _, g := range gates(r) {
 		verdict := "**no**"
@@ -90,12 +86,10 @@ func kb(bytes float64) string { return number(bytes / 1024) }
 func (p *page) size(s *sized) {
 	switch s.transport {
 	case server.OverTLS:
-		p.line("## %d streams over TLS", s.streams)
-		p.line("")
+		p.paragraph("## %d streams over TLS", s.streams)
 		p.line("HTTP/1.1 over TLS 1.3, with a load generator of its own: times compare with each other and with nothing above.")
 	case server.OverHTTP2:
-		p.line("## %d streams over HTTP/2", s.streams)
-		p.line("")
+		p.paragraph("## %d streams over HTTP/2", s.streams)
 		p.line("HTTP/2 over TLS 1.3, 100 streams on each connection, with a load generator of its own: times" +
 			" compare with each other and with nothing above.")
 	default:
@@ -112,11 +106,9 @@ func (p *page) size(s *sized) {
 		}
 		change = append(change, []string{m.row, spread(m.cpu), number(median(m.allocs)), spread(m.caller), spread(m.median), spread(m.p99), spread(m.last), lost})
 	}
-	p.line("An idle stream, and opening all of them:")
-	p.line("")
+	p.paragraph("An idle stream, and opening all of them:")
 	p.table("|resident KB|heap KB|stack KB|goroutines|resident KB after the changes|opened per second|server CPU µs per open", memory)
-	p.line("One change to all of them:")
-	p.line("")
+	p.paragraph("One change to all of them:")
 	p.table("|server CPU µs per delivery|allocations per delivery|caller ms|median client ms|99th percentile ms|last client ms|not delivered once", change)
 }
 
@@ -138,8 +130,7 @@ func (p *page) ratios(s *sized, bases []string) {
 	if len(rows) == 0 {
 		return
 	}
-	p.line("Ratios, medians of those of each round (less is better, but for the last column):")
-	p.line("")
+	p.paragraph("Ratios, medians of those of each round (less is better, but for the last column):")
 	p.table("|resident memory|CPU per delivery|median client|last client|opened per second", rows)
 }
 
@@ -147,11 +138,9 @@ func (p *page) bursts(r *results) {
 	if len(r.burst) == 0 {
 		return
 	}
-	p.line("## A burst of 100 changes")
-	p.line("")
-	p.line("%d streams, 100 changes of the tools list one right after the other. A change says that a list is stale, so one notification after the"+
+	p.paragraph("## A burst of 100 changes")
+	p.paragraph("%d streams, 100 changes of the tools list one right after the other. A change says that a list is stale, so one notification after the"+
 		" last change is all that a client needs; each more is one more fetch.", r.settings.burstStreams)
-	p.line("")
 	var rows [][]string
 	for _, b := range r.burst {
 		rows = append(rows, []string{b.row, fmt.Sprintf("%d / %d / %d", b.fewest, b.middle, b.most), fmt.Sprint(b.stale), spread(b.calls), spread(b.last), spread(b.cpu)})
@@ -163,11 +152,9 @@ func (p *page) uris(r *results) {
 	if len(r.uri) == 0 {
 		return
 	}
-	p.line("## One URI, one subscriber")
-	p.line("")
-	p.line("A change of a resource that one stream has subscribed to, with no other stream open and among %d that have each subscribed to a"+
+	p.paragraph("## One URI, one subscriber")
+	p.paragraph("A change of a resource that one stream has subscribed to, with no other stream open and among %d that have each subscribed to a"+
 		" resource of their own. Up to %d changes in each of %d rounds, one after the other.", r.settings.beside, r.settings.uriPublishes, r.settings.uriRounds)
-	p.line("")
 	var rows [][]string
 	for _, u := range r.uri {
 		if u.never != "" {
@@ -183,11 +170,9 @@ func (p *page) besides(r *results) {
 	if len(r.beside) == 0 {
 		return
 	}
-	p.line("## Other requests on the same endpoint")
-	p.line("")
-	p.line("`tools/list` from %d clients, each one request after the other, with no stream open and beside %d idle ones. The rows differ in what"+
+	p.paragraph("## Other requests on the same endpoint")
+	p.paragraph("`tools/list` from %d clients, each one request after the other, with no stream open and beside %d idle ones. The rows differ in what"+
 		" answers the request: it is each row's ratio that says something.", besideConnections, r.settings.beside)
-	p.line("")
 	var rows [][]string
 	for _, b := range r.beside {
 		rows = append(rows, []string{b.row, spread(b.alone), spread(b.among), number(median(over(b.alone, b.among))), spread(b.p99)})
@@ -199,11 +184,9 @@ func (p *page) stalledReaders(r *results) {
 	if len(r.stalled) == 0 {
 		return
 	}
-	p.line("## A reader that reads nothing")
-	p.line("")
-	p.line("%d streams, one of which is not read from; %d changes, in lots of %d with %v in between; socket buffers of %d bytes.",
+	p.paragraph("## A reader that reads nothing")
+	p.paragraph("%d streams, one of which is not read from; %d changes, in lots of %d with %v in between; socket buffers of %d bytes.",
 		stalledStreams, r.settings.stalledPublishes, stalledLot, stalledPause, stalledBuffer)
-	p.line("")
 	const mb = 1 << 20
 	var rows [][]string
 	for _, s := range r.stalled {
@@ -217,8 +200,7 @@ func (p *page) faults(r *results) {
 	if len(r.faults) == 0 {
 		return
 	}
-	p.line("## What went wrong")
-	p.line("")
+	p.paragraph("## What went wrong")
 	for _, f := range r.faults {
 		p.line("- %s, %s: %s", f.Scenario, f.Row, strings.ReplaceAll(f.Text, "\n", "; "))
 	}
@@ -226,8 +208,7 @@ func (p *page) faults(r *results) {
 }
 
 func (p *page) method(r *results) {
-	p.line("## How it is measured")
-	p.line("")
+	p.paragraph("## How it is measured")
 	p.line("- Each row is a server process with a load generator process of its own, over loopback on the same CPUs. All rows of a table are alive at" +
 		" the same time and take turns, round by round; a time is the median over the rounds, with the least and the greatest in brackets. A ratio of" +
 		" times is the median of the ratios of each round.")

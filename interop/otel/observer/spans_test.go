@@ -281,7 +281,7 @@ func TestDeliverySpans(t *testing.T) {
 			publish(t, hub, core.ToolsListChanged())
 		}
 		publish(t, hub, core.ResourceUpdated("a:"), core.ResourceUpdated("b:"), core.ResourceUpdated("nobody:"))
-		time.Sleep(time.Second)              //nolint:forbidigo // fake time
+		<-time.After(time.Second)
 		taken := time.Now().Add(time.Second) // when the flush before it is over
 		resume()
 		<-time.After(3 * time.Second)
