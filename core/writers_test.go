@@ -195,9 +195,10 @@ func TestAPanicOfAConnWithoutGoroutine(t *testing.T) {
 }
 
 // TestAStreamWithoutGoroutine is one: between what happens nothing waits for it,
-// and its request's context may end.
-func TestAStreamWithoutGoroutine(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+// and its request's context may end. It runs alone, since it counts the goroutines of
+// the process.
+func TestAStreamWithoutGoroutine(t *testing.T) { //nolint:paralleltest // see above
+	synctest.Test(t, func(t *testing.T) {
 		hub := newHub(t, core.Config{})
 		before := runtime.NumGoroutine()
 		const n = 100
