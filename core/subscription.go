@@ -104,9 +104,7 @@ func (s *Subscription) giveBack() {
 		s.hub.unregister(s)
 	}
 	if s.watched {
-		for i := range s.uris {
-			s.hub.watches.stop(s.uris[i].entry.uri)
-		}
+		s.hub.watches.stopAll(0, len(s.uris), func(i int) string { return s.uris[i].entry.uri })
 	}
 }
 

@@ -33,9 +33,7 @@ func (ws *watches) startAll(ctx context.Context, uris []string) error {
 	started := 0
 	defer func() { // also where a hook ends the goroutine
 		if started < len(uris) {
-			for _, uri := range uris[:started] {
-				ws.stop(uri)
-			}
+			ws.stopAll(0, started, func(i int) string { return uris[i] })
 		}
 	}()
 	for _, uri := range uris {
@@ -90,11 +88,24 @@ func (ws *watches) startOnce(ctx context.Context, uri string, w *watch) (err err
 	return err
 }
 
-// stop counts one use of uri less, and stops the watch after the last.
-func (ws *watches) stop(uri string) {
+// stopAll stops the watches from next to end, exclusive, one after another.
+func (ws *watches) stopAll(next, end int, uri func(i int) string) {
 	if ws.watcher == nil {
 		return
 	}
+	defer func() { // where a hook ends the goroutine
+		if next < end {
+			ws.stopAll(next, end, uri)
+		}
+	}()
+	for next < end {
+		next++
+		ws.stop(uri(next - 1))
+	}
+}
+
+// stop counts one use of uri less, and stops the watch after the last.
+func (ws *watches) stop(uri string) {
 	ws.mu.Lock()
 	w := ws.byURI[uri]
 	ws.mu.Unlock()
@@ -116,10 +127,15 @@ func (ws *watches) leave(uri string, w *watch) {
 	if ws.usersOf(w) > 0 {
 		return // somebody came meanwhile, and leaves later
 	}
+	defer ws.forget(uri, w) // also where a hook ends the goroutine
 	if w.started {
 		w.started = false
 		_ = ws.hub.hook("Watcher.Stop", func() error { ws.watcher.Stop(uri); return nil })
 	}
+}
+
+// forget removes a watch, whose turn the caller has, unless somebody has come.
+func (ws *watches) forget(uri string, w *watch) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if w.users == 0 && ws.byURI[uri] == w {

@@ -460,3 +460,32 @@ func TestI9_AStartThatEndsTheGoroutine(t *testing.T) {
 	s := listen(t, hub, "2", uriFilter("b:"))
 	s.close()
 }
+
+// TestI9_AStopThatEndsTheGoroutine, as a failing test does it, leaves no other watch
+// behind: neither at the end of a stream nor where a start has failed.
+func TestI9_AStopThatEndsTheGoroutine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWatcher(t)
+		w.onStart = func(_ context.Context, uri string) error {
+			if uri == "fails:" {
+				return errBroken
+			}
+			return nil
+		}
+		w.onStop = func(string) { runtime.Goexit() }
+		hub := newHub(t, core.Config{Watcher: w})
+		wantEnd(t, listen(t, hub, "1", uriFilter("a:", "b:", "c:")).close(), core.ClientClosed, false)
+		wantSteps(t, w.take(), "start a:", "start b:", "start c:", "stop a:", "stop b:", "stop c:")
+		checkEmpty(t, hub)
+
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_, _ = hub.Open(t.Context(), core.Opening{Request: request(t, hub, "2", uriFilter("a:", "b:", "fails:"))})
+		}()
+		<-gone
+		wantSteps(t, w.take(), "start a:", "start b:", "start fails:", "stop a:", "stop b:")
+		listen(t, hub, "3", uriFilter("b:")).close()
+		wantSteps(t, w.take(), "start b:", "stop b:")
+	})
+}
