@@ -259,3 +259,30 @@ func TestLogHasOneLineForEachEndedStream(t *testing.T) {
 		}
 	})
 }
+
+// TestTheLineOfAnEndedStreamHasAnErrorWhereThereIsOne: whoever looks for errors in the
+// log finds no streams that ended well.
+func TestTheLineOfAnEndedStreamHasAnErrorWhereThereIsOne(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]struct {
+		do   func(*core.Hub, *stream)
+		want bool
+	}{
+		"with its result": {func(hub *core.Hub, s *stream) { s.finish(hub) }, false},
+		"a write fails":   {func(hub *core.Hub, s *stream) { s.fail("result", errBroken); s.finish(hub) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var log bytes.Buffer
+				hub := newHub(t, core.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+				s := listen(t, hub, "1", `{"toolsListChanged":true}`)
+				synctest.Wait()
+				end.do(hub, s)
+				s.wait()
+				if !strings.Contains(log.String(), "subscription ended") || strings.Contains(log.String(), "error=") != end.want {
+					t.Errorf("the log is %q, want the line of the end, with an error: %t", log.String(), end.want)
+				}
+			})
+		})
+	}
+}

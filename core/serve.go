@@ -449,6 +449,12 @@ func (s *Subscription) release(end *End) {
 		defer func() { _ = h.hook("StreamObserver.Closed", func() error { o.Closed(*end); return nil }) }()
 	}
 	s.giveBack()
-	h.log.Debug("mcplisten: subscription ended", "serial", s.serial, "reason", end.Reason, "graceful", end.Graceful,
-		"age", time.Duration(s.hub.deadlines.now()-s.opened), "delivered", end.Stream.Delivered, "error", end.Err)
+	attrs := []any{
+		"serial", s.serial, "reason", end.Reason, "graceful", end.Graceful,
+		"age", time.Duration(s.hub.deadlines.now() - s.opened), "delivered", end.Stream.Delivered,
+	}
+	if end.Err != nil {
+		attrs = append(attrs, "error", end.Err)
+	}
+	h.log.Debug("mcplisten: subscription ended", attrs...)
 }
