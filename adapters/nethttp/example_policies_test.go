@@ -141,6 +141,31 @@ func Example_drain() {
 	// Output: streams left: 0
 }
 
+// Of lean streams, only hub.Shutdown waits for the end.
+func ExampleWithLeanStreams() {
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	hub, err := core.NewHub(core.Config{Logger: logger})
+	if err != nil {
+		log.Fatal(err)
+	}
+	listen, err := mcphttp.New(hub, mcphttp.WithLeanStreams(), mcphttp.WithLogger(logger))
+	if err != nil {
+		log.Fatal(err)
+	}
+	srv := &http.Server{Handler: listen, ReadHeaderTimeout: time.Second}
+
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := hub.Shutdown(ctx); err != nil { // newcomers get 503 and Retry-After
+		log.Print(err)
+	}
+	if err := srv.Shutdown(ctx); err != nil { // only then are they not answered at all
+		log.Print(err)
+	}
+	fmt.Println("streams left:", hub.Stats().Open)
+	// Output: streams left: 0
+}
+
 func ExampleWithOrigins() {
 	hub, err := core.NewHub(core.Config{})
 	if err != nil {

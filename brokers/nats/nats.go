@@ -1,7 +1,7 @@
 // Package mcpnats connects the hubs of several nodes over NATS. It uses core NATS:
 // no JetStream, no account of its own, one subject for each endpoint.
 //
-//	nc, err := nats.Connect(url, nats.MaxReconnects(-1))
+//	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))
 //	…
 //	broker, err := mcpnats.New(nc, "mcplisten.orders")
 //	…
@@ -10,7 +10,8 @@
 // The connection stays the application's: this package neither closes it nor
 // changes what it does when it is lost. Let it reconnect for ever
 // (nats.MaxReconnects(-1)), since a connection that has given up is the end of
-// what this node tells the others.
+// what this node tells the others, and begin with a server that is away
+// (nats.RetryOnFailedConnect), so that the service can start without it.
 package mcpnats
 
 import (

@@ -9,7 +9,7 @@ import (
 
 func TestPages(t *testing.T) {
 	t.Parallel()
-	Pages(t, "README.md", "docs/extensions.md", "docs/middleware.md", "docs/observability.md", "docs/policies.md", "docs/migrating.md")
+	Pages(t, "README.md", "docs/extensions.md", "docs/middleware.md", "docs/observability.md", "docs/policies.md", "docs/migrating.md", "docs/scaling.md")
 }
 
 func TestCheck(t *testing.T) {
