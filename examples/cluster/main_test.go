@@ -35,6 +35,9 @@ func TestCluster(t *testing.T) {
 			t.Errorf("the output lacks %q:\n%s", want, text)
 		}
 	}
+	if strings.Contains(text, " 0 messages ") {
+		t.Errorf("each replica published, and one is said to have sent nothing:\n%s", text)
+	}
 	if n := strings.Count(text, " heard "); n != 15 {
 		t.Errorf("%d notifications were heard, want 3 by each of 5 streams:\n%s", n, text)
 	}

@@ -70,8 +70,24 @@ func show(ctx context.Context, out io.Writer, endpoint string, replicas []*repli
 	}
 	fmt.Fprintln(out)
 	for _, r := range replicas {
+		if err := sent(ctx, r); err != nil {
+			return err
+		}
 		st := r.hub.Stats()
 		fmt.Fprintf(out, "%s: %d streams, %d messages to the others, %d from them\n", r.name, st.Open, st.Broker.Sent, st.Broker.Received)
+	}
+	return nil
+}
+
+// sent waits until the broker has confirmed what a replica published, which may be
+// after the others have heard it.
+func sent(ctx context.Context, r *replica) error {
+	for r.hub.Stats().Broker.Sent == 0 {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	return nil
 }
