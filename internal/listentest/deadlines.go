@@ -20,16 +20,20 @@ import (
 	"github.com/mcplisten/mcplisten/core"
 )
 
+// writeTimeout is that of the streams here: long enough for those that are read from
+// on a busy machine.
+const writeTimeout = time.Second
+
 // serverTimeouts: a stream outlives all the timeouts of http.Server, and its own
 // write timeout while it is idle.
 func (s suite) serverTimeouts(t *testing.T) {
 	t.Parallel()
-	const timeout, silence = 400 * time.Millisecond, 250 * time.Millisecond
+	const timeout, silence = 2 * writeTimeout, writeTimeout + 200*time.Millisecond
 	together(t, func(t *testing.T, p Protocol) func() {
 		srv := s.start(t, Options{
 			Protocol: p,
 			Hub:      core.Config{KeepAlive: silence},
-			HTTP:     []mcphttp.Option{mcphttp.WithWriteTimeout(200 * time.Millisecond)},
+			HTTP:     []mcphttp.Option{mcphttp.WithWriteTimeout(writeTimeout)},
 			Server: func(server *http.Server) {
 				server.ReadTimeout, server.ReadHeaderTimeout = timeout, timeout
 				server.WriteTimeout, server.IdleTimeout = timeout, timeout
@@ -37,10 +41,10 @@ func (s suite) serverTimeouts(t *testing.T) {
 		})
 		stream := srv.client(t).listen(t, Listen("7", everything))
 		return func() {
-			stream.keptAlive(t, 4) // 1 s
+			stream.keptAlive(t, 2) // longer than all of them
 			srv.publish(t, core.ToolsListChanged())
 			stream.expect(t, core.MethodToolsListChanged)
-			stream.keptAlive(t, 2)
+			stream.keptAlive(t, 1)
 			srv.end(t, 1)
 			stream.expectEnd(t)
 			srv.ended(t, core.Completed)
@@ -66,14 +70,13 @@ func together(t *testing.T, test func(t *testing.T, p Protocol) (rest func())) {
 // no deadline is left.
 func (s suite) connectionReuse(t *testing.T) {
 	t.Parallel()
-	const timeout = 200 * time.Millisecond
-	clockwork := s.start(t, Options{Hub: core.Config{KeepAlive: timeout / 2}})
+	clockwork := s.start(t, Options{Hub: core.Config{KeepAlive: writeTimeout / 2}})
 	clock := clockwork.client(t).listen(t, Listen("0", everything))
 	released := make(chan struct{})
 	together(t, func(t *testing.T, p Protocol) func() {
 		srv := s.start(t, Options{
 			Protocol: p,
-			HTTP:     []mcphttp.Option{mcphttp.WithWriteTimeout(timeout)},
+			HTTP:     []mcphttp.Option{mcphttp.WithWriteTimeout(writeTimeout)},
 			Next:     http.HandlerFunc(echo),
 		})
 		client := srv.client(t)
@@ -112,7 +115,7 @@ func (s suite) connectionReuse(t *testing.T) {
 		}()
 		return func() {
 			if p == protocols[0] {
-				clock.keptAlive(t, 6) // three times the timeout
+				clock.keptAlive(t, 4) // twice the timeout
 				close(released)
 			}
 			if err := receive(t, srv, answered); err != nil {
@@ -251,7 +254,7 @@ func (s suite) slowClient(t *testing.T) {
 	each(t, func(t *testing.T, p Protocol) {
 		srv := s.start(t, Options{
 			Protocol: p, Conn: shrunk, Hub: core.Config{KeepAlive: beat},
-			HTTP: []mcphttp.Option{mcphttp.WithWriteTimeout(300 * time.Millisecond)},
+			HTTP: []mcphttp.Option{mcphttp.WithWriteTimeout(writeTimeout)},
 		})
 		client := srv.client(t)
 		filter, changes := bulk()
@@ -292,8 +295,8 @@ func (s suite) stalledConnection(t *testing.T) {
 		srv := s.start(t, Options{
 			Protocol: p, Conn: shrunk, Hub: core.Config{KeepAlive: beat},
 			Noise:  true, // HTTP/2 logs the broken connection
-			HTTP:   []mcphttp.Option{mcphttp.WithWriteTimeout(300 * time.Millisecond)},
-			Server: func(server *http.Server) { server.HTTP2 = &http.HTTP2Config{WriteByteTimeout: 2 * time.Second} },
+			HTTP:   []mcphttp.Option{mcphttp.WithWriteTimeout(writeTimeout)},
+			Server: func(server *http.Server) { server.HTTP2 = &http.HTTP2Config{WriteByteTimeout: 5 * writeTimeout} },
 		})
 		client, other := srv.client(t), srv.client(t)
 		filter, changes := bulk()
