@@ -50,8 +50,6 @@ func (x *exchange) canBeLean(to route) (_ *leanConn, why string) {
 		return nil, x.r.Proto
 	case x.r.TLS != nil:
 		return nil, "TLS"
-	case to.w.Header().Get("Transfer-Encoding") != "":
-		return nil, "a Transfer-Encoding is set"
 	}
 	hijacker := innermostHijacker(to.w)
 	if hijacker == nil {
@@ -99,8 +97,13 @@ func (l *leanConn) takeOver(s *core.Subscription, h *Handler) bool {
 		return false
 	}
 	// Some middlewares say so only when the first bytes come, so it is asked now.
-	if encoding := l.opening.header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+	header := l.opening.header
+	switch encoding := header.Get("Content-Encoding"); {
+	case encoding != "" && encoding != "identity":
 		h.cannotBeLean("a middleware encodes the response")
+		return false
+	case header.Get("Transfer-Encoding") != "" || header.Get("Content-Length") != "":
+		h.cannotBeLean("a middleware says how the body is framed") // not in chunks
 		return false
 	}
 	c, err := hijack(l.opening.hijacker)
@@ -110,7 +113,7 @@ func (l *leanConn) takeOver(s *core.Subscription, h *Handler) bool {
 	}
 	l.opening, l.net, l.raw = nil, c, rawConn(c)
 	s.Start(func(core.End) { _ = c.Close() })
-	go await(c, s)
+	go await(c, s, l.raw != nil)
 	return true
 }
 
@@ -119,9 +122,15 @@ func (l *leanConn) takeOver(s *core.Subscription, h *Handler) bool {
 const maxIgnored = 64 << 10
 
 // await waits until the client has gone, or sends and sends. It has a small stack:
-// what waits here waits for the life of the stream.
-func await(c net.Conn, s *core.Subscription) {
-	if _, err := c.Read(make([]byte, 1)); err == nil {
+// what waits here waits for the life of the stream. A plain connection has no read
+// deadline but one that a middleware sets through the request, which is over: some do
+// when its context ends. Any other connection may have its own.
+func await(c net.Conn, s *core.Subscription, plain bool) {
+	_, err := c.Read(make([]byte, 1))
+	for plain && errors.Is(err, os.ErrDeadlineExceeded) && c.SetReadDeadline(time.Time{}) == nil {
+		_, err = c.Read(make([]byte, 1))
+	}
+	if err == nil {
 		_, _ = io.CopyN(io.Discard, c, maxIgnored)
 	}
 	s.Leave()
@@ -213,12 +222,13 @@ func (l *leanConn) write(end string) error {
 func (l *leanConn) send(b []byte) error {
 	if !l.armed {
 		n, err := writeNow(l.raw, b)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = nil // a deadline that is none of ours: see await
+		}
 		if b = b[n:]; err != nil || len(b) == 0 {
 			return err
 		}
-		if err := l.net.SetWriteDeadline(time.Now().Add(l.timeout)); err != nil && !errors.Is(err, os.ErrNoDeadline) {
-			return err
-		}
+		_ = l.net.SetWriteDeadline(time.Now().Add(l.timeout)) // some connections have none
 		l.armed = true
 	}
 	_, err := l.net.Write(b)

@@ -163,12 +163,15 @@ func publishTools(tb testing.TB, hub *core.Hub) {
 	}
 }
 
-// lateHeaders sets a header when the status is written, as session middlewares do.
-type lateHeaders struct{ http.ResponseWriter }
+// late changes the header when the status is written, as session middlewares do.
+type late struct {
+	http.ResponseWriter
+	header func(http.Header)
+}
 
-func (w lateHeaders) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-func (w lateHeaders) WriteHeader(status int) {
-	w.Header().Set("Set-Cookie", "late=1")
+func (w late) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w late) WriteHeader(status int) {
+	w.header(w.Header())
 	w.ResponseWriter.WriteHeader(status)
 }
 
@@ -180,7 +183,7 @@ func TestALeanStream(t *testing.T) {
 	s := serveLean(t, core.Config{}, func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Request-Id", "7")
-			next.ServeHTTP(lateHeaders{w}, r)
+			next.ServeHTTP(late{w, func(h http.Header) { h.Set("Set-Cookie", "late=1") }}, r)
 			returned <- struct{}{}
 		})
 	}, nil)
@@ -276,6 +279,90 @@ func (e *encoder) FlushError() error {
 }
 
 func (e *encoder) Flush() { _ = e.FlushError() }
+
+// TestALeanStreamWhoseBodyIsFramedByAMiddleware is what the headers say: no chunks in
+// a body that has none, and no end where a Content-Length is.
+func TestALeanStreamWhoseBodyIsFramedByAMiddleware(t *testing.T) {
+	t.Parallel()
+	for name, around := range map[string]func(http.ResponseWriter) http.ResponseWriter{
+		"Content-Length": func(w http.ResponseWriter) http.ResponseWriter {
+			w.Header().Set("Content-Length", "500")
+			return w
+		},
+		"Transfer-Encoding": func(w http.ResponseWriter) http.ResponseWriter {
+			w.Header().Set("Transfer-Encoding", "identity")
+			return w
+		},
+		"Transfer-Encoding with the status": func(w http.ResponseWriter) http.ResponseWriter {
+			return late{w, func(h http.Header) { h.Set("Transfer-Encoding", "identity") }}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serveLean(t, core.Config{}, func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(around(w), r) })
+			}, nil)
+			c := s.dial(t, "1", tools, "")
+			publishTools(t, s.hub)
+			c.line(t, core.MethodToolsListChanged)
+			s.hub.End(s.hub.Streams()[0].Serial)
+			c.line(t, `"resultType":"complete"`)
+			c.end(t)
+		})
+	}
+}
+
+// TestALeanStreamAndTheDeadlinesOfItsRequest: a middleware that makes reads and writes
+// fail when the request's context ends, which is when the stream has begun, ends no
+// stream.
+func TestALeanStreamAndTheDeadlinesOfItsRequest(t *testing.T) {
+	t.Parallel()
+	passed := make(chan struct{})
+	s := serveLean(t, core.Config{}, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			context.AfterFunc(r.Context(), func() {
+				defer close(passed)
+				control, past := http.NewResponseController(w), time.Unix(1, 0)
+				if err := errors.Join(control.SetReadDeadline(past), control.SetWriteDeadline(past)); err != nil {
+					t.Error(err)
+				}
+			})
+			next.ServeHTTP(w, r)
+		})
+	}, nil)
+	c := s.dial(t, "1", tools, "")
+	<-passed
+	for range 2 {
+		publishTools(t, s.hub)
+		c.line(t, core.MethodToolsListChanged)
+	}
+	_ = c.Close()
+	s.ended(t, core.ClientClosed)
+}
+
+// endless is a connection without write deadlines.
+type endless struct{ net.Conn }
+
+func (endless) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }
+
+type endlessListener struct{ net.Listener }
+
+func (l endlessListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return endless{c}, err
+}
+
+// TestALeanStreamOnAConnectionWithoutDeadlines has none, as an ordinary one.
+func TestALeanStreamOnAConnectionWithoutDeadlines(t *testing.T) {
+	t.Parallel()
+	s := serveLean(t, core.Config{}, nil, func(l net.Listener) net.Listener { return endlessListener{l} })
+	c := s.dial(t, "1", tools, "")
+	publishTools(t, s.hub)
+	c.line(t, core.MethodToolsListChanged)
+	s.hub.End(s.hub.Streams()[0].Serial)
+	c.line(t, `"resultType":"complete"`)
+	c.end(t)
+}
 
 // TestAnEncodedStreamIsNotLean: what follows would not be encoded.
 func TestAnEncodedStreamIsNotLean(t *testing.T) {

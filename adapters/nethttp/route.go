@@ -114,6 +114,7 @@ func (r *route) writeHeaders(outer http.ResponseWriter) error {
 		if r.around || aboutToEncode(header) {
 			header.Set("Content-Encoding", "identity")
 		}
+		header.Del("Content-Length") // of whatever else: a stream has none
 		for name, value := range streamHeaders {
 			header.Set(name, value)
 		}
