@@ -48,7 +48,7 @@ var echoCells = []cell{
 		app: onEcho(middleware.RateLimiter(middleware.NewRateLimiterMemoryStore(1000))),
 	},
 	{
-		middleware: "a throttle: at most one request at a time", app: onEcho(echo.WrapMiddleware(oneAtATime())), also: throttled,
+		middleware: "a throttle: at most one request at a time", app: anew(func() app { return onEcho(echo.WrapMiddleware(oneAtATime())) }), also: throttled,
 		note: "Each stream takes a place for as long as it lasts.", remedy: "echo: mount outside the group",
 	},
 	{

@@ -40,7 +40,7 @@ var ginCells = []cell{
 		note: "Clients listen again.", remedy: "gin: mount outside the group",
 	},
 	{
-		middleware: "a throttle: at most one request at a time", app: onGin(ginOneAtATime()), also: throttled,
+		middleware: "a throttle: at most one request at a time", app: anew(func() app { return onGin(ginOneAtATime()) }), also: throttled,
 		note: "Each stream takes a place for as long as it lasts.", remedy: "gin: mount outside the group",
 	},
 	{

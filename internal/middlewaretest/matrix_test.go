@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -107,23 +108,32 @@ func TestMatrix(t *testing.T) {
 }
 
 // outcome says what becomes of a listen request behind the middleware, which
-// must be the same over all protocols.
+// must be the same in all modes.
 func (c cell) outcome(t *testing.T) string {
 	t.Helper()
-	var all []string
-	for _, http2 := range []bool{false, true} {
-		s := start(t, c.app, core.Config{KeepAlive: -1}, http2)
-		all = append(all, s.listen(t, c.limited))
+	var all [3]string
+	for m := range all {
+		s := start(t, c.app, core.Config{KeepAlive: -1}, mode(m))
+		all[m] = s.listen(t, c.limited)
 		if c.also != nil && !t.Failed() {
 			c.also(t, s)
 		}
 		s.stop(t)
 	}
-	if len(slices.Compact(slices.Clone(all))) != 1 {
-		t.Errorf("HTTP/1.1: %s; HTTP/2: %s", all[0], all[1])
+	if len(slices.Compact(slices.Clone(all[:]))) != 1 {
+		t.Errorf("HTTP/1.1: %s; HTTP/2: %s; lean: %s", all[onHTTP1], all[onHTTP2], all[lean])
 	}
-	return all[0]
+	return all[onHTTP1]
 }
+
+// mode is how streams are served.
+type mode int
+
+const (
+	onHTTP1 mode = iota
+	onHTTP2
+	lean // on HTTP/1.1
+)
 
 // TestAnyOrder: what several middlewares do to each other depends on their order,
 // and none may be wrong.
@@ -141,7 +151,7 @@ func TestAnyOrder(t *testing.T) {
 		for i, j := range order {
 			chain[i] = all[j]
 		}
-		s := start(t, around(chain...), core.Config{KeepAlive: -1}, false)
+		s := start(t, around(chain...), core.Config{KeepAlive: -1}, onHTTP1)
 		outcome := s.listen(t, false)
 		s.close()
 		// A wrapper that was passed by may send its header late, in vain.
@@ -163,7 +173,7 @@ func TestRemedies(t *testing.T) {
 	for _, r := range remedies {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, r.app, core.Config{KeepAlive: timeout / 4}, false)
+			s := start(t, r.app, core.Config{KeepAlive: timeout / 4}, onHTTP1)
 			st, refusal := s.open(t)
 			if st == nil {
 				t.Fatalf("refused: %s", refusal)
@@ -187,25 +197,31 @@ func TestRemedies(t *testing.T) {
 
 // service is a running app.
 type service struct {
-	hub    *core.Hub
-	client *http.Client
-	url    string
-	ctx    context.Context
-	ends   chan core.End
-	close  func()
-	log    *logBuffer
+	mode    mode
+	hub     *core.Hub
+	client  *http.Client
+	url     string
+	ctx     context.Context
+	ends    chan core.End
+	close   func()
+	log     *logBuffer // of the server
+	notices *logBuffer // of the handler
 }
 
-func start(t *testing.T, build app, config core.Config, http2 bool) *service {
+func start(t *testing.T, build app, config core.Config, m mode) *service {
 	t.Helper()
-	s := &service{ends: make(chan core.End, 8), log: &logBuffer{}}
+	s := &service{mode: m, ends: make(chan core.End, 8), log: &logBuffer{}, notices: &logBuffer{}}
 	config.Capabilities.ToolsListChanged = true
 	config.OnEnd = func(e core.End) { s.ends <- e }
 	var err error
 	if s.hub, err = core.NewHub(config); err != nil {
 		t.Fatal(err)
 	}
-	mcp, err := mcphttp.New(s.hub)
+	options := []mcphttp.Option{mcphttp.WithLogger(slog.New(slog.NewTextHandler(s.notices, nil)))}
+	if m == lean {
+		options = append(options, mcphttp.WithLeanStreams())
+	}
+	mcp, err := mcphttp.New(s.hub, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,8 +230,8 @@ func start(t *testing.T, build app, config core.Config, http2 bool) *service {
 		t.Fatal(err)
 	}
 	protocols := new(http.Protocols)
-	protocols.SetHTTP1(!http2)
-	protocols.SetUnencryptedHTTP2(http2)
+	protocols.SetHTTP1(m != onHTTP2)
+	protocols.SetUnencryptedHTTP2(m == onHTTP2)
 	server := &http.Server{
 		Handler: build(mcp), Protocols: protocols, ErrorLog: log.New(s.log, "", 0), ReadHeaderTimeout: hang,
 	}
@@ -277,6 +293,7 @@ func (s *service) listen(t *testing.T, limited bool) string {
 	if st.encoding != "" && st.encoding != "identity" {
 		outcome += ", compressed"
 	}
+	compressed := outcome != "streams"
 	st.expect(t, core.MethodAcknowledged)
 	s.publish(t)
 	st.expect(t, core.MethodToolsListChanged)
@@ -291,6 +308,9 @@ func (s *service) listen(t *testing.T, limited bool) string {
 	st.expect(t, "end")
 	if end := <-s.ends; end.Reason != reason {
 		t.Errorf("it ended as %s (%v), want %s", end.Reason, end.Err, reason)
+	}
+	if ordinary := strings.Contains(s.notices.String(), "cannot be lean"); s.mode == lean && ordinary != compressed {
+		t.Errorf("it is an ordinary stream: %t, want %t: %s", ordinary, compressed, s.notices)
 	}
 	return outcome
 }

@@ -24,7 +24,10 @@ const pageHead = `# Behind middleware
 
 What becomes of a listen request behind the middleware of each framework. This
 page is written and checked by a test that opens streams over HTTP/1.1 and HTTP/2
-behind each of them (` + "`internal/middlewaretest`" + `).
+behind each of them (` + "`internal/middlewaretest`" + `), and
+[lean ones](scaling.md#lean-streams), of which the same becomes. But a lean one takes a
+throttle's place only until it is open, a dump of it has the acknowledgment alone, and
+where it is compressed it is an ordinary one.
 
 "Streams" means: headers and acknowledgment come at once, and so does every
 notification. "Refused" means: before the first byte of a stream, with HTTP status
