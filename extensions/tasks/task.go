@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -60,8 +61,12 @@ func (t Task) Validate() error {
 	switch {
 	case t.ID == "":
 		return errors.New("mcptasks: a task without an id")
-	case t.CreatedAt.IsZero() || t.LastUpdatedAt.UnixNano() <= 0:
+	case t.CreatedAt.IsZero() || t.LastUpdatedAt.IsZero():
 		return errors.New("mcptasks: a task without the times of its creation and its last update")
+	case t.CreatedAt.UTC().Year() < 0 || t.CreatedAt.UTC().Year() > 9999: // RFC 3339 has no others
+		return errors.New("mcptasks: a task created at a time that cannot be written")
+	case !t.LastUpdatedAt.After(time.Unix(0, 0)) || t.LastUpdatedAt.After(time.Unix(0, math.MaxInt64)): // see version
+		return errors.New("mcptasks: a task updated before 1970 or after 2262")
 	case t.TTL < 0 || t.PollInterval < 0:
 		return errors.New("mcptasks: a task with a negative duration")
 	}
