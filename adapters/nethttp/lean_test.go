@@ -85,6 +85,16 @@ func (s *leanService) dial(tb testing.TB, id, filter, behind string) *rawClient 
 
 func (s *leanService) send(tb testing.TB, id, filter, behind string) *rawClient {
 	tb.Helper()
+	c := s.ask(tb, id, filter, behind)
+	if c.resp.StatusCode != http.StatusOK {
+		tb.Fatalf("the listen was answered with %s", c.resp.Status)
+	}
+	return c
+}
+
+// ask sends a listen request and reads the head of the answer.
+func (s *leanService) ask(tb testing.TB, id, filter, behind string) *rawClient {
+	tb.Helper()
 	conn, err := net.Dial("tcp", s.addr)
 	if err != nil {
 		tb.Fatal(err)
@@ -103,9 +113,6 @@ func (s *leanService) send(tb testing.TB, id, filter, behind string) *rawClient 
 	c := &rawClient{Conn: conn, in: bufio.NewReader(conn)}
 	if c.resp, err = http.ReadResponse(c.in, nil); err != nil { //nolint:bodyclose // it is the connection, which is closed
 		tb.Fatal(err)
-	}
-	if c.resp.StatusCode != http.StatusOK {
-		tb.Fatalf("the listen was answered with %s", c.resp.Status)
 	}
 	return c
 }
@@ -563,3 +570,22 @@ func (h hidden) Header() http.Header         { return h.w.Header() }
 func (h hidden) Write(b []byte) (int, error) { return h.w.Write(b) }
 func (h hidden) WriteHeader(status int)      { h.w.WriteHeader(status) }
 func (h hidden) Flush()                      { _ = http.NewResponseController(h.w).Flush() }
+
+// holding is a writer that holds back what is written, and says so.
+type holding struct{ http.ResponseWriter }
+
+func (holding) Write(b []byte) (int, error) { return len(b), nil }
+func (holding) Flush()                      {}
+func (holding) Written() bool               { return false }
+
+// TestALeanStreamThatIsRefused takes no connection with it.
+func TestALeanStreamThatIsRefused(t *testing.T) {
+	t.Parallel()
+	s := serveLean(t, core.Config{}, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(holding{w}, r) })
+	}, nil)
+	c := s.ask(t, "1", tools, "")
+	if c.resp.StatusCode != http.StatusInternalServerError || c.resp.Close {
+		t.Errorf("answered with %s, and the connection ends: %t", c.resp.Status, c.resp.Close)
+	}
+}

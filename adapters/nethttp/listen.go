@@ -113,8 +113,9 @@ func (x *exchange) cutBy(control deadliner) time.Time {
 func (x *exchange) connect(to route) (core.Conn, error) {
 	x.begun = true
 	lean, why := x.canBeLean(to)
+	headers := []http.Header{x.w.Header(), to.w.Header()}
 	if lean != nil {
-		for _, header := range []http.Header{x.w.Header(), to.w.Header()} {
+		for _, header := range headers {
 			header.Set("Connection", "close")
 		}
 	} else if x.h.config.lean {
@@ -122,6 +123,11 @@ func (x *exchange) connect(to route) (core.Conn, error) {
 	}
 	if err := to.writeHeaders(x.w); err != nil {
 		x.begun = false
+		if lean != nil {
+			for _, header := range headers {
+				header.Del("Connection")
+			}
+		}
 		x.cannotStream(err)
 		return nil, err
 	}

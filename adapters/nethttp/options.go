@@ -114,8 +114,8 @@ func WithLegacyMethods() Option {
 //   - What a middleware does to the response after the handler is too late: net/http logs
 //     a write to a connection that was taken over, and panics in a flush of it.
 //   - http.Server knows nothing of these streams: server.Shutdown does not wait for
-//     them, with [RegisterShutdown] or without, and server.Close does not cut them. Call
-//     hub.Shutdown, and wait for it.
+//     them, with [RegisterShutdown] or without, and neither server.Close nor the end of
+//     its BaseContext cuts them. Call hub.Shutdown, and wait for it.
 func WithLeanStreams() Option {
 	return func(c *config) { c.lean = true }
 }
