@@ -22,6 +22,7 @@ const (
 	Refused   Cause = "refused"   // the server answered with an error: see RefusedError
 	Local     Cause = "local"     // the context ended, or Close was called
 	Violation Cause = "violation" // the server broke the protocol: see ViolationError
+	Unusable  Cause = "unusable"  // the endpoint, the filter or an option is not usable: nothing was sent
 )
 
 // End tells how a subscription ended.
@@ -74,7 +75,10 @@ func CauseOf(err error) Cause {
 	var local *localError
 	var refused *RefusedError
 	var violation *ViolationError
+	var unusable *unusableError
 	switch {
+	case errors.As(err, &unusable):
+		return Unusable
 	case errors.As(err, &local):
 		return Local
 	case err == nil, errors.Is(err, ErrNothingHonored):

@@ -46,21 +46,12 @@ type Follower struct {
 //   - when the endpoint is a [Pair] that has ended, or a [Command] that does not
 //     exist or may not be run and never did ([ErrCommand]).
 //
-// It fails where the endpoint, the filter or an option is not usable. The filter
-// must ask for something.
+// It fails where the endpoint, the filter or an option is not usable: the cause is
+// [Unusable]. The filter must ask for something.
 func Follow(ctx context.Context, endpoint Endpoint, filter core.Filter, options ...Option) (*Follower, error) {
-	c, err := newConfig(options)
-	if err == nil {
-		err = checkEndpoint(endpoint)
-	}
-	if err == nil {
-		err = checkFilter(filter, c.families)
-	}
-	if err == nil {
-		_, err = c.declared(filter)
-	}
+	c, err := usable(endpoint, filter, options)
 	if err == nil && filter.Empty() {
-		err = errors.New("client: the filter asks for nothing")
+		err = &unusableError{errors.New("client: the filter asks for nothing")}
 	}
 	if err != nil {
 		return nil, err

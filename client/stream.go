@@ -21,12 +21,33 @@ type Endpoint interface {
 	run(ctx context.Context, x *exchange) error
 }
 
-func checkEndpoint(e Endpoint) error {
-	if e == nil {
-		return errors.New("client: no endpoint")
+// usable returns the configuration that the options make, or what in it or in the
+// other arguments is not usable.
+func usable(e Endpoint, filter core.Filter, options []Option) (*config, error) {
+	c, err := newConfig(options)
+	switch {
+	case err != nil:
+	case e == nil:
+		err = errors.New("client: no endpoint")
+	default:
+		err = e.check()
 	}
-	return e.check()
+	if err == nil {
+		err = checkFilter(filter, c.families)
+	}
+	if err == nil {
+		_, err = c.declared(filter)
+	}
+	if err != nil {
+		return nil, &unusableError{err}
+	}
+	return c, nil
 }
+
+// unusableError is an error whose cause is [Unusable].
+type unusableError struct{ error }
+
+func (e *unusableError) Unwrap() error { return e.error }
 
 // exchange is one subscription as a transport sees it.
 type exchange struct {
@@ -57,20 +78,11 @@ type Stream struct {
 // [Stream.Notifications]. The subscription ends with ctx at the latest.
 //
 // Where there is no acknowledgment, the error says why: a [*RefusedError], a
-// [*ViolationError], one in whose chain is [ErrDropped], or ctx's own.
-// [CauseOf] tells which. A filter that asks for nothing is allowed: the server
+// [*ViolationError], one in whose chain is [ErrDropped], ctx's own, or what in the
+// arguments is not usable. [CauseOf] tells which. A filter that asks for nothing is allowed: the server
 // acknowledges it and says goodbye.
 func Listen(ctx context.Context, endpoint Endpoint, filter core.Filter, options ...Option) (*Stream, error) {
-	c, err := newConfig(options)
-	if err == nil {
-		err = checkEndpoint(endpoint)
-	}
-	if err == nil {
-		err = checkFilter(filter, c.families)
-	}
-	if err == nil {
-		_, err = c.declared(filter)
-	}
+	c, err := usable(endpoint, filter, options)
 	if err != nil {
 		return nil, err
 	}

@@ -42,11 +42,11 @@ func TestNotUsable(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if s, err := client.Listen(testContext(t), tt.endpoint, toolsFilter, tt.option); err == nil || s != nil || errors.Is(err, client.ErrDropped) {
-				t.Errorf("Listen: got %v", err)
+			if s, err := client.Listen(testContext(t), tt.endpoint, toolsFilter, tt.option); client.CauseOf(err) != client.Unusable || s != nil || errors.Is(err, client.ErrDropped) {
+				t.Errorf("Listen: got %v, %v", client.CauseOf(err), err)
 			}
-			if f, err := client.Follow(testContext(t), tt.endpoint, toolsFilter, tt.option); err == nil || f != nil {
-				t.Errorf("Follow: got %v", err)
+			if f, err := client.Follow(testContext(t), tt.endpoint, toolsFilter, tt.option); client.CauseOf(err) != client.Unusable || f != nil {
+				t.Errorf("Follow: got %v, %v", client.CauseOf(err), err)
 			}
 		})
 	}

@@ -92,8 +92,9 @@ type Config struct {
 	OnEnd func(End)
 
 	// Logger gets one line at debug level for each ended subscription, a warning
-	// for each burst of refusals at a limit, and an error for each panic of a hook.
-	// Nothing is logged by default.
+	// for each burst of refusals at a limit, and an error for each panic of a hook;
+	// and what the hub's transports have to say, unless they have a logger of their
+	// own. Nothing is logged by default.
 	Logger *slog.Logger
 }
 
@@ -207,6 +208,10 @@ func (h *Hub) Capabilities() Capabilities {
 
 // ServerInfo returns the configured server info, nil where there is none.
 func (h *Hub) ServerInfo() *Implementation { return h.config.ServerInfo }
+
+// Logger returns where the hub logs, for its transports: to [Config.Logger], whose
+// handler may panic here; where that is nil, nowhere. It is never nil.
+func (h *Hub) Logger() *slog.Logger { return h.log }
 
 // Limits returns the limits of one request.
 func (h *Hub) Limits() Limits { return h.config.Limits }

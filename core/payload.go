@@ -126,7 +126,7 @@ func (f *family) checkParams(key string, params []byte) error {
 	case err != nil:
 		return err
 	case !named:
-		return fmt.Errorf("%w: its member %s is not the key", ErrPayload, f.Key)
+		return fmt.Errorf("%w: its member %s is missing, or is not the key", ErrPayload, f.Key)
 	}
 	return nil
 }

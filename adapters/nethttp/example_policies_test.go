@@ -143,12 +143,11 @@ func Example_drain() {
 
 // Of lean streams, only hub.Shutdown waits for the end.
 func ExampleWithLeanStreams() {
-	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	hub, err := core.NewHub(core.Config{Logger: logger})
+	hub, err := core.NewHub(core.Config{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		log.Fatal(err)
 	}
-	listen, err := mcphttp.New(hub, mcphttp.WithLeanStreams(), mcphttp.WithLogger(logger))
+	listen, err := mcphttp.New(hub, mcphttp.WithLeanStreams())
 	if err != nil {
 		log.Fatal(err)
 	}

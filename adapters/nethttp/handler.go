@@ -43,7 +43,7 @@ func New(hub *core.Hub, options ...Option) (*Handler, error) {
 	c := config{
 		writeTimeout: DefaultWriteTimeout,
 		maxBody:      DefaultMaxBody,
-		log:          slog.New(slog.DiscardHandler),
+		log:          hub.Logger(),
 	}
 	for _, option := range options {
 		if option != nil {

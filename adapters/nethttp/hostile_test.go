@@ -111,6 +111,27 @@ func TestAPanicKeepsItsStack(t *testing.T) {
 
 func thisFunctionPanics(*http.Request) string { panic("of the principal") }
 
+// TestTheLogIsTheHubs where the handler has none of its own.
+func TestTheLogIsTheHubs(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]mcphttp.Option{
+		"none": nil, "nil": {mcphttp.WithLogger(nil)}, "its own": {mcphttp.WithLogger(slog.New(slog.DiscardHandler))},
+	} {
+		var log bytes.Buffer
+		hub := newHub(t, core.Config{Capabilities: everyKind, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		h, err := mcphttp.New(hub, append(options, mcphttp.WithHosts("example.com"))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest(http.MethodPost, "http://example.com/mcp", strings.NewReader(listentest.ListenBody("1", tools)))
+		r.Header = listentest.Listen("1", "{}").Header.Clone()
+		h.ServeHTTP(struct{ http.ResponseWriter }{httptest.NewRecorder()}, r) // a writer that is in the way
+		if got, want := strings.Contains(log.String(), "does not let streams through"), name != "its own"; got != want {
+			t.Errorf("%s: the hub's log is %q", name, &log)
+		}
+	}
+}
+
 // TestNilOptionsAreNone.
 func TestNilOptionsAreNone(t *testing.T) {
 	t.Parallel()

@@ -121,7 +121,7 @@ func WithLeanStreams() Option {
 }
 
 // WithLogger sets where the handler says what an operator should know, each
-// thing once. By default it says nothing.
+// thing once. By default, and where log is nil, that is the hub's logger.
 func WithLogger(log *slog.Logger) Option {
 	return func(c *config) {
 		if log != nil {

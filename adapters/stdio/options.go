@@ -107,8 +107,8 @@ func WithGrace(d time.Duration) Option {
 }
 
 // WithLogger sets where the server says what an operator should know. By default,
-// and where log is nil, it says nothing. The standard output is the protocol's: log
-// elsewhere.
+// and where log is nil, that is the hub's logger. The standard output is the
+// protocol's: log elsewhere.
 func WithLogger(log *slog.Logger) Option {
 	return func(c *config) {
 		if log != nil {

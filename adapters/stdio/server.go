@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,7 +33,7 @@ func New(hub *core.Hub, options ...Option) (*Server, error) {
 		maxCalls:     DefaultMaxCalls,
 		writeTimeout: DefaultWriteTimeout,
 		grace:        DefaultGrace,
-		log:          slog.New(slog.DiscardHandler),
+		log:          hub.Logger(),
 	}
 	for _, option := range options {
 		if option != nil {

@@ -63,9 +63,8 @@ var errFailed = errors.New("failed")
 func TestUpstream(t *testing.T) {
 	t.Parallel()
 	var logged syncBuffer
-	hub := newHub(t, core.Config{})
-	c := serve(t, newServer(t, hub, mcpstdio.WithUpstream(mcpstdio.InProcess(echo)),
-		mcpstdio.WithLogger(slog.New(slog.NewTextHandler(&logged, nil)))))
+	hub := newHub(t, core.Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}) // the server's as well
+	c := serve(t, newServer(t, hub, mcpstdio.WithUpstream(mcpstdio.InProcess(echo))))
 	c.listen("1", tools)
 	c.awaitEvent(event{"1", ackTools})
 	c.request(`"a"`, "test/notify", "{}")

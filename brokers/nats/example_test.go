@@ -12,7 +12,7 @@ import (
 	"github.com/mcplisten/mcplisten/core"
 )
 
-func Example() {
+func Example() { //nolint:testableexamples // it needs a server
 	url := nats.DefaultURL
 
 	nc, err := nats.Connect(url, nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true))

@@ -119,10 +119,11 @@ func (l *listening) run(ctx context.Context, url string, out io.Writer) (int, er
 	if l.noFollow {
 		stream, err := client.Listen(ctx, endpoint, l.filter, options...)
 		if err != nil {
-			if !isOutcome(err) {
+			cause := client.CauseOf(err)
+			if cause == client.Unusable {
 				return exitUsage, err
 			}
-			return l.ended(p, client.End{Cause: client.CauseOf(err), Err: err}), nil
+			return l.ended(p, client.End{Cause: cause, Err: err}), nil
 		}
 		p.acknowledged(client.Started, stream)
 		if stream.Honored().Empty() { // it may hold the stream for ever, for nothing
@@ -150,12 +151,6 @@ func (l *listening) run(ctx context.Context, url string, out io.Writer) (int, er
 		}
 	}
 	return l.ended(p, s.End()), nil
-}
-
-// isOutcome reports whether an error of Listen is about the server, or about the
-// end of ctx, and not about the arguments.
-func isOutcome(err error) bool {
-	return client.CauseOf(err) != client.Dropped || errors.Is(err, client.ErrDropped)
 }
 
 // ended prints the last end and returns the exit code for it.

@@ -215,10 +215,10 @@ func (a *access) usable(url string) error {
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err = client.Listen(ended, client.URL(url), core.Filter{}, options...); isOutcome(err) {
-		return nil
+	if _, err = client.Listen(ended, client.URL(url), core.Filter{}, options...); client.CauseOf(err) == client.Unusable {
+		return err
 	}
-	return err
+	return nil
 }
 
 // each calls f with each header.

@@ -57,7 +57,7 @@ func (b *lateEnd) Read(p []byte) (int, error) {
 		return b.ReadCloser.Read(p)
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	if b.left -= int64(n); err == io.EOF { //nolint:errorlint // as io.Reader has it
+	if b.left -= int64(n); err == io.EOF {
 		err = nil // it comes with the next Read
 	}
 	return n, err

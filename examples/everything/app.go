@@ -70,10 +70,7 @@ func newApp(s settings) (*app, error) {
 	if a.server, err = server.Handler(s.origins, s.hosts); err != nil {
 		return nil, err
 	}
-	a.options = []mcphttp.Option{
-		mcphttp.WithWriteTimeout(s.writeTimeout),
-		mcphttp.WithLogger(slog.Default()),
-	}
+	a.options = []mcphttp.Option{mcphttp.WithWriteTimeout(s.writeTimeout)}
 	if s.lean {
 		a.options = append(a.options, mcphttp.WithLeanStreams())
 	}

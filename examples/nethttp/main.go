@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -53,6 +54,7 @@ func run(ctx context.Context, addr string, out io.Writer) error {
 	hub, err := core.NewHub(core.Config{
 		Capabilities:           core.Capabilities{ResourceSubscriptions: true},
 		MaxStreamsPerPrincipal: 10,
+		Logger:                 slog.Default(),
 	})
 	if err != nil {
 		return err

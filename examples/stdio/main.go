@@ -70,7 +70,6 @@ func run(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
 		mcpstdio.WithUpstream(mcpstdio.InProcess(func(ctx context.Context, conn io.ReadWriteCloser) error {
 			return server.mcp.Run(ctx, &mcp.IOTransport{Reader: conn, Writer: conn})
 		})),
-		mcpstdio.WithLogger(slog.Default()),
 	)
 	if err != nil {
 		return err
