@@ -31,9 +31,9 @@ where it is compressed it is an ordinary one.
 
 "Streams" means: headers and acknowledgment come at once, and so does every
 notification. "Refused" means: before the first byte of a stream, with HTTP status
-500 and a JSON-RPC error that has the message; the handler's logger
-(` + "`mcphttp.WithLogger`" + `) gets it once, with the type of the response writer. A stream
-is never held back in silence.
+500 and a JSON-RPC error that has the message; the hub's logger, or the handler's own,
+gets it once, with the type of the response writer. A stream is never held back in
+silence.
 
 How it is done, for those who write middleware:
 
