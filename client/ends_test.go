@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -239,8 +238,7 @@ func TestNotAStream(t *testing.T) {
 
 func TestDrops(t *testing.T) {
 	t.Parallel()
-	closed := httptest.NewServer(nil)
-	closed.Close()
+	const nobody = client.URL("http://127.0.0.1:1/mcp") // a port that no other test's server gets
 	hijacked := func(after string) client.URL {
 		return byHand(t, func(w http.ResponseWriter, _ *http.Request, id string) {
 			if after != "" {
@@ -257,7 +255,7 @@ func TestDrops(t *testing.T) {
 		endpoint client.URL
 		want     error
 	}{
-		{"nobody listens", client.URL(closed.URL), client.ErrUnreachable},
+		{"nobody listens", nobody, client.ErrUnreachable},
 		{"no answer", hijacked(""), client.ErrUnreachable},
 		{"cut after the ack", hijacked(toolsAck), io.ErrUnexpectedEOF},
 		{"handler returns", byHand(t, func(w http.ResponseWriter, _ *http.Request, id string) { say(w, id, toolsAck) }), io.ErrUnexpectedEOF},

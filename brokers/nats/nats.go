@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -116,8 +117,8 @@ func (b *Broker) Receive(ctx context.Context, to core.BrokerReceiver) error {
 	}
 	said := b.nc.LastError()
 	messages := make(chan *nats.Msg, waiting)
-	changed := b.nc.StatusChanged()
-	defer b.nc.RemoveStatusListener(changed)
+	changed, stop := b.changes()
+	defer stop()
 	sub, err := b.nc.ChanSubscribe(b.subject, messages)
 	if err != nil {
 		return fmt.Errorf("mcpnats: subscribing: %w", err)
@@ -142,6 +143,36 @@ func (b *Broker) Receive(ctx context.Context, to core.BrokerReceiver) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// changes returns a channel with one slot that is filled when the connection's state
+// has changed, until stop is called. The client takes an event that nobody has read
+// yet for the sign of a closed channel, drops it and forgets the listener: so events
+// are read at once, and now and then it is told anew who listens.
+func (b *Broker) changes() (_ <-chan struct{}, stop func()) {
+	changed, ended := make(chan struct{}, 1), make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		anew := time.NewTicker(b.checkEvery)
+		defer anew.Stop()
+		events := b.nc.StatusChanged()
+		defer func() { b.nc.RemoveStatusListener(events) }()
+		for {
+			select {
+			case <-events:
+			case <-anew.C:
+				b.nc.RemoveStatusListener(events)
+				events = b.nc.StatusChanged()
+			case <-ended:
+				return
+			}
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+	})
+	return changed, sync.OnceFunc(func() { close(ended); reading.Wait() })
 }
 
 // reception is what one Receive knows of its connection.

@@ -67,9 +67,8 @@ func TestSendWithoutAConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBroker(t, nc, "e")
-	status := nc.StatusChanged(nats.RECONNECTING, nats.CONNECTED)
 	p.Cut()
-	<-status
+	eventually(t, "not connected", func() bool { return !nc.IsConnected() })
 	start := time.Now()
 	if err := b.Send(t.Context(), []byte("lost")); err == nil {
 		t.Error("Send returned nil without a connection")
@@ -78,9 +77,7 @@ func TestSendWithoutAConnection(t *testing.T) {
 		t.Errorf("it took %v", d)
 	}
 	p.Mend()
-	for nc.Status() != nats.CONNECTED {
-		<-status
-	}
+	eventually(t, "connected again", nc.IsConnected)
 	if err := b.Send(t.Context(), []byte("sent")); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +101,6 @@ func TestAConnectionThatDiesDuringASend(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBroker(t, nc, "e")
-	status := nc.StatusChanged(nats.RECONNECTING, nats.CONNECTED)
 	lost := 0
 	for range 20 {
 		p.Stall()
@@ -117,9 +113,7 @@ func TestAConnectionThatDiesDuringASend(t *testing.T) {
 		p.Cut()
 		p.Mend()
 		err := <-sent
-		for nc.Status() != nats.CONNECTED {
-			<-status
-		}
+		eventually(t, "connected again", nc.IsConnected)
 		if err := nc.Flush(); err != nil {
 			t.Fatal(err)
 		}
@@ -251,6 +245,48 @@ func TestAReconnectThatNobodySaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(r.gate)
+	r.await(t, "disconnected")
+	r.await(t, "connected")
+	cancel()
+	<-done
+}
+
+// busy is a receiver that takes its time when it is first told of a connection.
+type busy struct {
+	*recorder
+	once sync.Once
+	gate chan struct{}
+}
+
+func (r *busy) Connected() {
+	r.recorder.Connected()
+	r.once.Do(func() { <-r.gate })
+}
+
+// TestAReconnectWhileBusy: the state changes twice before it is looked at again, and
+// once more after it. All of it is noticed at once, and not with the next check.
+func TestAReconnectWhileBusy(t *testing.T) {
+	t.Parallel()
+	p := newProxy(t, startServer(t).addr())
+	nc := connect(t, p.Addr())
+	b := newBroker(t, nc, "e")
+	b.Check(time.Hour, time.Minute)
+	r := &busy{recorder: newRecorder(), gate: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = b.Receive(ctx, r) }()
+	r.await(t, "connected")
+	p.Cut()
+	p.Mend()
+	eventually(t, "the connection comes back", func() bool { return nc.Stats().Reconnects == 1 && nc.IsConnected() })
+	if err := nc.Flush(); err != nil { // it has told of it once this returns
+		t.Fatal(err)
+	}
+	close(r.gate)
+	r.await(t, "disconnected")
+	r.await(t, "connected")
+	p.Cut()
+	p.Mend()
 	r.await(t, "disconnected")
 	r.await(t, "connected")
 	cancel()

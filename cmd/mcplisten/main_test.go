@@ -215,8 +215,7 @@ func TestListenEnds(t *testing.T) {
 		t.Cleanup(srv.Close)
 		return srv.URL
 	}
-	closed := httptest.NewServer(nil)
-	closed.Close()
+	const nobody = "http://127.0.0.1:1/mcp" // a port that no other test's server gets
 	_, graceful := serve(t, core.Config{MaxLifetime: time.Millisecond}, nil)
 	_, nothing := serve(t, core.Config{Capabilities: core.Capabilities{PromptsListChanged: true}}, nil)
 	_, token := serve(t, core.Config{MaxLifetime: time.Millisecond}, func(next http.Handler) http.Handler {
@@ -239,7 +238,7 @@ func TestListenEnds(t *testing.T) {
 		{"no token", []string{token}, exitRefused, "401"},
 		{"refused", []string{answer(404, "application/json", `{"jsonrpc":"2.0","error":{"code":-32601,"message":"\u001b[31mno"}}`)}, exitRefused, `\x1b[31mno`},
 		{"refused, no-follow", []string{answer(503, "text/plain", "x"), "--no-follow"}, exitRefused, "503"},
-		{"dropped", []string{closed.URL, "--no-follow"}, exitDropped, "no answer"},
+		{"dropped", []string{nobody, "--no-follow"}, exitDropped, "no answer"},
 		{"broken", []string{answer(200, "text/html", "x"), "--no-follow"}, exitViolation, "not_a_stream"},
 		{"nothing", []string{nothing, "--tools"}, exitNothing, "honors nothing"},
 		{"nothing, no-follow", []string{nothing, "--tools", "--no-follow"}, exitNothing, "listening to nothing; the server left out tools"},
