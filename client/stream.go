@@ -79,8 +79,8 @@ type Stream struct {
 //
 // Where there is no acknowledgment, the error says why: a [*RefusedError], a
 // [*ViolationError], one in whose chain is [ErrDropped], ctx's own, or what in the
-// arguments is not usable. [CauseOf] tells which. A filter that asks for nothing is allowed: the server
-// acknowledges it and says goodbye.
+// arguments is not usable. [CauseOf] tells which. A filter that asks for nothing is
+// allowed: the server acknowledges it and says goodbye.
 func Listen(ctx context.Context, endpoint Endpoint, filter core.Filter, options ...Option) (*Stream, error) {
 	c, err := usable(endpoint, filter, options)
 	if err != nil {

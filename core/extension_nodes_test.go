@@ -289,6 +289,15 @@ func TestReadingAgainIsNotGivenUp(t *testing.T) {
 	})
 }
 
+// withoutPayloads is a broker for which every payload is too large: each value is to
+// be read.
+func withoutPayloads(msg []byte) error {
+	if strings.Contains(string(msg), `"params"`) {
+		return core.ErrMessageTooLarge
+	}
+	return nil
+}
+
 // TestCurrentLags: another node says that there is a value to read, and what is read
 // is older, as from a replica. It is told once, and read again until it is the new one.
 func TestCurrentLags(t *testing.T) {
@@ -297,12 +306,7 @@ func TestCurrentLags(t *testing.T) {
 		s := listenJobs(t, c.hubs[1], "1", jobFilter("a"))
 		store.change("a")
 		published := job("a", 3)
-		c.nodes[0].onSend(func(msg []byte) error {
-			if strings.Contains(string(msg), `"params"`) {
-				return core.ErrMessageTooLarge
-			}
-			return nil
-		}, nil)
+		c.nodes[0].onSend(withoutPayloads, nil)
 		publish(t, c.hubs[0], published)
 		advance(time.Minute)
 		wantTold(t, s, "while the replica is behind", "job a 1")
@@ -332,12 +336,7 @@ func TestOneThatFailsHoldsUpNoOther(t *testing.T) {
 			failOnce = failOnce && key != "a"
 			return errBroken
 		})
-		c.nodes[0].onSend(func(msg []byte) error { // every value is to be read
-			if strings.Contains(string(msg), `"params"`) {
-				return core.ErrMessageTooLarge
-			}
-			return nil
-		}, nil)
+		c.nodes[0].onSend(withoutPayloads, nil)
 		s := listenJobs(t, c.hubs[1], "1", jobFilter("a", "never"))
 		publish(t, c.hubs[0], store.change("never"))
 		advance(5 * time.Minute)

@@ -170,6 +170,18 @@ func publishTools(tb testing.TB, hub *core.Hub) {
 	}
 }
 
+// listensToTheEnd opens a stream, which is notified and ended with its result: nothing
+// but these comes.
+func (s *leanService) listensToTheEnd(t *testing.T) {
+	t.Helper()
+	c := s.dial(t, "1", tools, "")
+	publishTools(t, s.hub)
+	c.line(t, core.MethodToolsListChanged)
+	s.hub.End(s.hub.Streams()[0].Serial)
+	c.line(t, `"resultType":"complete"`)
+	c.end(t)
+}
+
 // late changes the header when the status is written, as session middlewares do.
 type late struct {
 	http.ResponseWriter
@@ -309,12 +321,7 @@ func TestALeanStreamWhoseBodyIsFramedByAMiddleware(t *testing.T) {
 			s := serveLean(t, core.Config{}, func(next http.Handler) http.Handler {
 				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(around(w), r) })
 			}, nil)
-			c := s.dial(t, "1", tools, "")
-			publishTools(t, s.hub)
-			c.line(t, core.MethodToolsListChanged)
-			s.hub.End(s.hub.Streams()[0].Serial)
-			c.line(t, `"resultType":"complete"`)
-			c.end(t)
+			s.listensToTheEnd(t)
 		})
 	}
 }
@@ -363,12 +370,7 @@ func (l endlessListener) Accept() (net.Conn, error) {
 func TestALeanStreamOnAConnectionWithoutDeadlines(t *testing.T) {
 	t.Parallel()
 	s := serveLean(t, core.Config{}, nil, func(l net.Listener) net.Listener { return endlessListener{l} })
-	c := s.dial(t, "1", tools, "")
-	publishTools(t, s.hub)
-	c.line(t, core.MethodToolsListChanged)
-	s.hub.End(s.hub.Streams()[0].Serial)
-	c.line(t, `"resultType":"complete"`)
-	c.end(t)
+	s.listensToTheEnd(t)
 }
 
 // TestAnEncodedStreamIsNotLean: what follows would not be encoded.

@@ -151,11 +151,11 @@ func (b *Broker) Receive(ctx context.Context, to core.BrokerReceiver) error {
 // are read at once, and now and then it is told anew who listens.
 func (b *Broker) changes() (_ <-chan struct{}, stop func()) {
 	changed, ended := make(chan struct{}, 1), make(chan struct{})
+	events := b.nc.StatusChanged()
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		anew := time.NewTicker(b.checkEvery)
 		defer anew.Stop()
-		events := b.nc.StatusChanged()
 		defer func() { b.nc.RemoveStatusListener(events) }()
 		for {
 			select {
